@@ -1,0 +1,44 @@
+# `make demo` and `make test` need nothing but Python ≥ 3.11 and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: demo test check contracts bench clean help
+
+help:            ## this list
+	@sed -n 's/^\([a-z]*\): .*## /make \1\t/p' Makefile | expand -t 18
+
+demo: $(VENV)/core       ## see attention: every score and every mask over one sentence, in the terminal and as PNG
+	@$(BIN)/regard demo
+
+test: $(VENV)/dev        ## the tests, on two cores
+	@$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/dev       ## formatting, lint, types, then the tests
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(MAKE) --no-print-directory test
+
+contracts: $(VENV)/dev   ## every combination of score, mask, dtype and kernel
+	@$(BIN)/python -m pytest -n 2 tests/contracts --grid
+
+bench: $(VENV)/dev       ## attention against the written-out form and against torch, side by side
+	@$(BIN)/python benchmarks/attention.py
+
+clean:           ## remove the environment and the pictures
+	rm -rf $(VENV) pictures
+
+# torch goes first: whatever depends on it must find the pinned build already there.
+$(VENV)/core: pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (once, about a minute) …"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) torch
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	@$(PIP) --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,32 @@
+"""Shapes in signatures are checked in every test; one thread, so that two test processes share two cores."""
+
+from collections.abc import Iterator
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import settings
+
+jaxtyping.install_import_hook("regard", "beartype.beartype")
+torch.set_num_threads(1)
+settings.register_profile("regard", deadline=None, max_examples=60, derandomize=True)
+settings.load_profile("regard")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--grid", action="store_true", help="hold the contracts over every case, not a pairwise sample"
+    )
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(20170612)
+
+
+@pytest.fixture
+def as_a_user() -> Iterator[None]:
+    """Without the check of shapes, which comes before our own messages: users do not have it."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
