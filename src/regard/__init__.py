@@ -1,0 +1,62 @@
+"""Attention models you can see.
+
+The public names are loaded when first used, so that importing `regard` (and asking it for help) costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regard.attention.attend import attend as attend
+    from regard.attention.biases import ALiBi as ALiBi
+    from regard.attention.biases import RelativeBuckets as RelativeBuckets
+    from regard.attention.biases import TensorBias as TensorBias
+    from regard.attention.call import Call as Call
+    from regard.attention.explain import explain as explain
+    from regard.attention.masks import Mask as Mask
+    from regard.attention.masks import causal as causal
+    from regard.attention.masks import documents as documents
+    from regard.attention.masks import keep as keep
+    from regard.attention.masks import lengths as lengths
+    from regard.attention.masks import prefix as prefix
+    from regard.attention.masks import window as window
+    from regard.attention.multihead import HeadSizes as HeadSizes
+    from regard.attention.multihead import KeyValue as KeyValue
+    from regard.attention.multihead import MultiHeadAttention as MultiHeadAttention
+    from regard.attention.scores import Additive as Additive
+    from regard.attention.scores import Bilinear as Bilinear
+    from regard.attention.scores import Cosine as Cosine
+    from regard.attention.scores import Dot as Dot
+    from regard.attention.scores import LowRank as LowRank
+    from regard.attention.scores import ScaledDot as ScaledDot
+    from regard.attention.scores import Score as Score
+    from regard.attention.weights import lookup as lookup
+    from regard.attention.weights import weigh as weigh
+    from regard.errors import RegardError as RegardError
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "attention.attend": ["attend"],
+    "attention.biases": ["ALiBi", "RelativeBuckets", "TensorBias"],
+    "attention.call": ["Call"],
+    "attention.explain": ["explain"],
+    "attention.masks": ["Mask", "causal", "documents", "keep", "lengths", "prefix", "window"],
+    "attention.multihead": ["HeadSizes", "KeyValue", "MultiHeadAttention"],
+    "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
+    "attention.weights": ["lookup", "weigh"],
+    "errors": ["RegardError"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(import_module(f"regard.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

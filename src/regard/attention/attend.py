@@ -1,0 +1,141 @@
+"""Attention, computed well: clean what nobody sees, choose a kernel, give zeros to those who see nothing."""
+
+from dataclasses import dataclass
+from typing import Literal, overload
+
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.biases import Bias
+from regard.attention.call import Call
+from regard.attention.kernels.fused import fused
+from regard.attention.kernels.written import additive, written
+from regard.attention.masks import Mask
+from regard.attention.reach import Reach
+from regard.attention.scores import Additive, Score, share
+from regard.errors import RegardError
+
+
+@overload
+def attend(query: Call, key: Tensor, *, dropout: float = 0.0) -> Tensor: ...
+
+
+@overload
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask | None = None,
+    *,
+    score: Score | None = None,
+    bias: Bias | Tensor | None = None,
+    scale: float = 1.0,
+    dropout: float = 0.0,
+) -> Tensor: ...
+
+
+def attend(
+    query: Call | Float[Tensor, "*batch q dq"],
+    key: Float[Tensor, "*kv_batch k _d"],
+    value: Float[Tensor, "*kv_batch k dv"] | None = None,
+    mask: Mask | None = None,
+    *,
+    score: Score | None = None,
+    bias: Bias | Tensor | None = None,
+    scale: float = 1.0,
+    dropout: float = 0.0,
+) -> Float[Tensor, "*_out q _dv"]:
+    """softmax(scale · score(Q, K) + bias) V: what each query takes from the keys it looks at.
+
+    `attend(query, key, value, mask)`, or `attend(call, value)`. A query that may look at nothing gets zeros, and
+    what no query may look at cannot matter, whatever is in it.
+    """
+    if isinstance(query, Call):
+        call, value = query, key
+    elif value is None:
+        raise RegardError(
+            "attend(query, key, value, mask) needs a value; attend(call, value) takes a Call first"
+        )
+    else:
+        call = Call.of(query, key, mask, score=score, bias=bias, scale=scale)
+    if value.shape[:-1] != call.key.shape[:-1]:
+        raise RegardError(
+            f"key {tuple(call.key.shape)} and value {tuple(value.shape)}: each key has one value, so all axes but "
+            "the last must be equal"
+        )
+    if not 0.0 <= dropout < 1.0:
+        raise RegardError(f"dropout={dropout}: a probability from 0 up to, but not, 1")
+    return _attend(call, value, dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which kernel computes a call, how that kernel is told the mask, and what ruled out the fused one."""
+
+    kernel: Literal["fused", "written"]
+    mask: Literal["nothing", "causal flag", "matrix"]
+    ruled_out: str | None = None
+
+
+def choose(call: Call, reach: Reach | None) -> Choice:
+    """The kernel for a call. Nothing decides but the call: not training, not gradients, not who is watching."""
+    bounded = reach is not None and not reach.everything
+    if isinstance(call.score, Additive):
+        ruled_out = "the additive score is no dot product, so no fused kernel computes it"
+    elif call.bias is not None and call.bias.learned:
+        ruled_out = (
+            f"the bias {type(call.bias).__name__} is learned, and fused kernels give a bias no gradient"
+        )
+    else:
+        flag = reach is not None and reach.triangular and call.bias is None
+        return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
+    return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
+
+
+def tidy(reach: Reach | None, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Zeros for queries that may look at nothing, and for keys and values that nobody may look at.
+
+    A kernel multiplies what is masked by zero, and 0 · NaN is NaN: so it must not be there.
+    """
+    if reach is None:
+        return query, key, value
+    looking, seen = reach.looking(), reach.seen()
+    if looking is not None:
+        query = torch.where(looking[..., None], query, 0.0)
+    if seen is not None:
+        seen = _by_key_head(seen, key.shape[:-2])[..., None]
+        key, value = torch.where(seen, key, 0.0), torch.where(seen, value, 0.0)
+    return query, key, value
+
+
+def _attend(call: Call, value: Tensor, dropout: float) -> Tensor:
+    reach = call.reach()
+    choice = choose(call, reach)
+    query, key, value = tidy(reach, call.query, call.key, value)
+    query, key = call.score.map_query(query), call.score.map_key(key)
+    allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
+    bias = call.biases()
+    scale = call.scale * call.score.factor(call.query.shape[-1])
+    if choice.kernel == "fused":
+        triangular = choice.mask == "causal flag"
+        mixed = fused(
+            query, key, value, bias=bias, allowed=allowed, triangular=triangular, scale=scale, dropout=dropout
+        )
+    else:
+        key, value = share(key, query), share(value, query)
+        if isinstance(call.score, Additive):
+            scores = additive(query, key, call.score.vector) * scale
+        else:
+            scores = query @ key.mT * scale
+        mixed = written(scores, value, bias, allowed, dropout)
+    looking = None if reach is None else reach.looking()
+    return mixed if looking is None else torch.where(looking[..., None], mixed, 0.0)
+
+
+def _by_key_head(seen: Bool[Tensor, "*batch k"], batch: tuple[int, ...]) -> Bool[Tensor, "*_batch k"]:
+    """Seen by any of the query heads that share a key head."""
+    if seen.ndim == 1 or seen.shape[-2] in (1, batch[-1]):
+        return seen
+    return rearrange(seen, "... (g h) k -> ... g h k", g=batch[-1]).any(-2)

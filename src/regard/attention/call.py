@@ -1,0 +1,117 @@
+"""One attention call, as a value."""
+
+from dataclasses import dataclass, replace
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.biases import Bias, TensorBias
+from regard.attention.masks import Mask
+from regard.attention.reach import Extent, Reach
+from regard.attention.scores import ScaledDot, Score
+from regard.errors import RegardError
+
+_SCALED_DOT = ScaledDot()
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """Who asks (`query`), who may be asked (`key`, `mask`) and how well they match (`score`, `scale`, `bias`).
+
+    `query` is [..., q, dq] and `key` [..., k, dk]. Their batch axes are equal; only the last of them, the heads,
+    may have fewer keys than queries, as in grouped attention. The weights of the call are
+
+        softmax(scale · score(query, key) + bias), over the keys that mask allows.
+    """
+
+    query: Float[Tensor, "*batch q dq"]
+    key: Float[Tensor, "*kv_batch k dk"]
+    mask: Mask | None = None
+    bias: Bias | None = None
+    score: Score = _SCALED_DOT
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        query, key = self.query, self.key
+        if query.ndim < 2 or key.ndim != query.ndim:
+            raise RegardError(
+                f"query {tuple(query.shape)} and key {tuple(key.shape)}: both are [..., positions, width], "
+                "with equally many axes"
+            )
+        if query.dtype != key.dtype or query.device != key.device:
+            raise RegardError(
+                f"query is {query.dtype} on {query.device}, key {key.dtype} on {key.device}: make them the same"
+            )
+        batch, kv_batch = query.shape[:-2], key.shape[:-2]
+        grouped = batch[:-1] == kv_batch[:-1] and kv_batch[-1:] != (0,) and batch[-1] % kv_batch[-1] == 0
+        if batch != kv_batch and not grouped:
+            raise RegardError(
+                f"query {tuple(query.shape)} and key {tuple(key.shape)}: batch axes must be equal, "
+                "but for the heads (axis −3), where those of the key must divide those of the query"
+            )
+        self.score.check(query.shape[-1], key.shape[-1])
+
+    @classmethod
+    def of(
+        cls,
+        query: Tensor,
+        key: Tensor,
+        mask: Mask | None = None,
+        *,
+        score: Score | None = None,
+        bias: Bias | Tensor | None = None,
+        scale: float = 1.0,
+    ) -> "Call":
+        """A call from its parts, where None is the scaled dot product and a bias may be a bare tensor."""
+        if isinstance(mask, Tensor):
+            raise RegardError("a bare tensor does not say whether True is seen or hidden: wrap it in keep(…)")
+        if isinstance(bias, Tensor):
+            bias = TensorBias(bias)
+        return cls(query, key, mask, bias, score or _SCALED_DOT, scale)
+
+    @property
+    def extent(self) -> Extent:
+        """How many queries and keys."""
+        return Extent(queries=self.query.shape[-2], keys=self.key.shape[-2], device=self.query.device)
+
+    @property
+    def groups(self) -> int:
+        """How many query heads share a key head."""
+        return (
+            1 if self.query.shape[:-2] == self.key.shape[:-2] else self.query.shape[-3] // self.key.shape[-3]
+        )
+
+    def reach(self) -> Reach | None:
+        """What mask and bias allow, in the cheapest form, with the batch axes of the call; None for everything."""
+        extent, axes = self.extent, self.query.ndim - 2
+        masked = None if self.mask is None else self.mask.reach(extent).over(axes)
+        forbidden = None if self.bias is None else self.bias.reach(extent)
+        if forbidden is None:
+            return masked
+        # The axes of a bias are lined up like any tensor's, at the right.
+        rest = forbidden.rest
+        if rest is not None and rest.ndim < axes + 2:
+            forbidden = replace(forbidden, rest=rest.reshape(*([1] * (axes + 2 - rest.ndim)), *rest.shape))
+        return forbidden if masked is None else masked & forbidden
+
+    def allowed(self) -> Bool[Tensor, "... q k"] | None:
+        """The mask as a matrix, with the batch axes of the call; None for everything."""
+        if self.mask is None:
+            return None
+        extent = self.extent
+        matrix = self.mask.dense(extent.queries, extent.keys, device=extent.device)
+        return Reach(extent=extent, rest=matrix).over(self.query.ndim - 2).rest
+
+    def biases(self) -> Float[Tensor, "... q k"] | None:
+        """The bias as a matrix, in the dtype of the query."""
+        if self.bias is None:
+            return None
+        extent = self.extent
+        matrix = self.bias.block(extent.rows, extent.columns, extent).to(self.query)
+        axes = self.query.ndim
+        if isinstance(self.bias, TensorBias) and matrix.ndim not in (2, axes):
+            raise RegardError(
+                f"a bias of shape {tuple(self.bias.tensor.shape)} for a call of shape {tuple(self.query.shape)}: "
+                f"give it 2 or {axes} axes, of size 1 where nothing changes"
+            )
+        return matrix

@@ -1,0 +1,71 @@
+"""What `attend` will do with a call, in words."""
+
+from dataclasses import dataclass
+
+from regard.attention.attend import Choice, choose
+from regard.attention.call import Call
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """The kernel chosen for a call and the reasons; printing it is what it is for."""
+
+    choice: Choice
+    lines: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return "\n".join([self.choice.kernel, *(f"  {name:<8}{text}" for name, text in self.lines)])
+
+
+def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0) -> Explanation:
+    """Which kernel `attend` runs for this call, how it is told the mask, and why. `print(explain(call))`."""
+    reach = call.reach()
+    choice = choose(call, reach)
+    batch = call.query.shape[:-2]
+    lines = []
+    if choice.kernel == "fused":
+        lines.append(("kernel", f"torch's scaled_dot_product_attention; {_backend(call, dropout)}"))
+    else:
+        size = batch.numel() * call.extent.queries * call.extent.keys * call.query.element_size() / 2**20
+        lines.append(("kernel", f"the weights are held in memory, {size:.3g} MB at a time"))
+        lines.append(("why", choice.ruled_out or ""))
+    lines.append(("score", _score(call)))
+    lines.append(("mask", _mask(call, choice)))
+    if call.bias is not None:
+        lines.append(("bias", f"{type(call.bias).__name__}, added after the scale"))
+    if call.groups > 1:
+        lines.append(("heads", f"{batch[-1]} of the query over {call.key.shape[-3]} of the key"))
+    if choice.kernel == "fused" and value_width is not None:
+        lines += _widths(call, value_width)
+    if reach is not None and (reach.looking() is not None or reach.seen() is not None):
+        lines.append(
+            ("rows", "what nobody sees is zeroed first; a query that may look at nothing gets zeros")
+        )
+    return Explanation(choice=choice, lines=tuple(lines))
+
+
+def _backend(call: Call, dropout: float) -> str:
+    if call.query.device.type == "cpu":
+        return "its unfused form, because of dropout" if dropout else "its flash kernel for the CPU"
+    return "torch picks among its cuDNN, flash and memory-efficient kernels"
+
+
+def _score(call: Call) -> str:
+    name, width = type(call.score).__name__, call.query.shape[-1]
+    return f"{name}, times {call.score.factor(width) * call.scale:.4g}"
+
+
+def _mask(call: Call, choice: Choice) -> str:
+    if call.mask is None and choice.mask == "nothing":
+        return "none"
+    told = {"nothing": "nothing to tell the kernel", "causal flag": "the causal flag", "matrix": "a matrix"}
+    extent = call.extent
+    return f"{call.mask!r} over {extent.queries} × {extent.keys} → {told[choice.mask]}"
+
+
+def _widths(call: Call, value_width: int) -> list[tuple[str, str]]:
+    key_width = call.score.map_key(call.key[..., :0, :]).shape[-1]
+    if key_width == value_width:
+        return []
+    narrow, wide = ("value", key_width) if value_width < key_width else ("query and key", value_width)
+    return [("widths", f"key {key_width}, value {value_width}: {narrow} filled up with zeros to {wide}")]

@@ -1,0 +1,1 @@
+"""Ways to compute attention: `fused` on torch's kernels, `written` with the weights in memory."""

@@ -1,0 +1,59 @@
+"""Attention on torch's fused kernels, which never hold the weights."""
+
+import math
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def fused(
+    query: Float[Tensor, "*batch q d"],
+    key: Float[Tensor, "*kv_batch k d"],
+    value: Float[Tensor, "*kv_batch k dv"],
+    *,
+    bias: Float[Tensor, "... q k"] | None,
+    allowed: Bool[Tensor, "... _q _k"] | None,
+    triangular: bool,
+    scale: float,
+    dropout: float,
+) -> Float[Tensor, "*batch q dv"]:
+    """softmax(scale · QKᵀ + bias) V.
+
+    The kernels want four axes and one width, so batch axes are folded or added, and the narrower of key and value
+    is filled up with zeros, which changes no score and only adds columns of zeros to the result.
+    """
+    batch, width = query.shape[:-2], max(query.shape[-1], value.shape[-1])
+    if bias is not None:
+        bias = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
+    mixed = F.scaled_dot_product_attention(
+        _four_axes(_widen(query, width)),
+        _four_axes(_widen(key, width)),
+        _four_axes(_widen(value, width)),
+        attn_mask=_spread(allowed if bias is None else bias, batch),
+        is_causal=triangular,
+        scale=scale,
+        dropout_p=dropout,
+        enable_gqa=query.shape[:-2] != key.shape[:-2],
+    )
+    return mixed.reshape(*batch, *mixed.shape[-2:])[..., : value.shape[-1]]
+
+
+def _widen(tensor: Tensor, width: int) -> Tensor:
+    return tensor if tensor.shape[-1] == width else F.pad(tensor, (0, width - tensor.shape[-1]))
+
+
+def _four_axes(tensor: Tensor) -> Tensor:
+    """[..., h, n, d] → [b, h, n, d]."""
+    if tensor.ndim == 4:
+        return tensor
+    return tensor.flatten(0, -4) if tensor.ndim > 4 else tensor[(None,) * (4 - tensor.ndim)]
+
+
+def _spread(matrix: Tensor | None, batch: tuple[int, ...]) -> Tensor | None:
+    """A mask or bias with four axes; folding more than two batch axes needs those it is constant along."""
+    if matrix is None:
+        return None
+    if len(batch) > 2 and matrix.ndim > 2:
+        matrix = matrix.expand(*batch[:-1], *matrix.shape[-3:])
+    return _four_axes(matrix)

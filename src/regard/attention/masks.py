@@ -1,0 +1,353 @@
+"""Masks: who may look at whom, described rather than written out. True = may look.
+
+A mask knows nothing of a model and holds no matrix unless it was given one:
+
+    causal() & lengths(n)          # a padded batch of texts, each word looking back
+    causal() | prefix(4)           # the first four words are seen by all
+    documents(ids) & window(256)   # packed texts, each word seeing its neighbourhood
+
+Batch axes come first and are lined up at the left: lengths of shape [b] serve a call of shape [b, q, d] and
+one of shape [b, h, q, d] alike. `mask.dense(q, k)` is the matrix, `mask.picture(q, k)` a drawing of it.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.attention.reach import Extent, Reach, align, within
+from regard.errors import RegardError
+
+Count = int | Int[Tensor, "*batch"]
+
+
+class Mask(ABC):
+    """Who may look at whom. Compose with `&` (both allow), `|` (either allows) and `~` (the opposite)."""
+
+    @abstractmethod
+    def block(
+        self, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"], extent: Extent
+    ) -> Bool[Tensor, "*batch _r _c"]:
+        """The rectangle of these query and key positions, out of a whole of the given extent.
+
+        Axes along which nothing changes may have size 1.
+        """
+
+    def reach(self, extent: Extent) -> Reach:
+        """The cheapest form that says the same."""
+        return Reach(extent=extent, rest=self.block(extent.rows, extent.columns, extent))
+
+    def dense(
+        self, queries: int, keys: int, *, device: torch.device | str | None = None
+    ) -> Bool[Tensor, "*batch {queries} {keys}"]:
+        """The whole matrix, for those who want it."""
+        extent = Extent(queries=queries, keys=keys, device=torch.device(device or self._device()))
+        allowed = self.block(extent.rows, extent.columns, extent)
+        return allowed.expand(*allowed.shape[:-2], queries, keys)
+
+    def picture(self, queries: int, keys: int) -> str:
+        """The matrix as text, one line a query: ■ may look, · may not. The first of a batch is drawn."""
+        matrix = self.dense(queries, keys)
+        while matrix.ndim > 2:
+            matrix = matrix[0]
+        return "\n".join("".join("■ " if cell else "· " for cell in row).rstrip() for row in matrix.tolist())
+
+    def __and__(self, other: "Mask") -> "Mask":
+        return _And(self, _checked(other))
+
+    def __or__(self, other: "Mask") -> "Mask":
+        return _Or(self, _checked(other))
+
+    def __invert__(self) -> "Mask":
+        return _Not(self)
+
+    def __bool__(self) -> bool:
+        raise RegardError(f"{self!r} has no truth value: combine masks with & | ~, not with and, or, not")
+
+    def _device(self) -> torch.device:
+        held = (part for part in vars(self).values() if isinstance(part, Mask | Tensor))
+        devices = [part.device if isinstance(part, Tensor) else part._device() for part in held]
+        return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
+
+
+def causal(*, offset: int | None = None) -> Mask:
+    """Look at yourself and back: query i at key j when j ≤ i + offset.
+
+    `offset` is where the first query stands among the keys. Leave it out when queries and keys are the same
+    positions; a decoder that has seen n tokens and asks about the next ones says `causal(offset=n)`.
+    """
+    return _Causal(_maybe_whole("offset", offset))
+
+
+def window(size: int, *, offset: int | None = None) -> Mask:
+    """Look at your neighbourhood: query i at key j when |i + offset − j| < size.
+
+    So `causal() & window(256)` sees 256 keys, itself included. `offset` as in `causal`.
+    """
+    if _whole("size", size) < 1:
+        raise RegardError(f"window(size={size}): the size must be at least 1, which sees only itself")
+    return _Window(size, _maybe_whole("offset", offset))
+
+
+def lengths(
+    both: Count | None = None,
+    *,
+    keys: Count | None = None,
+    queries: Count | None = None,
+    padded: str = "right",
+) -> Mask:
+    """The first n positions are real, the rest is padding (or the last n, when padded on the left).
+
+    `lengths(n)` is for self-attention, where queries and keys are the same padded positions;
+    `lengths(keys=n)`, `lengths(queries=m)` or both are for cross-attention. A padded query gets zeros.
+    """
+    if padded not in ("left", "right"):
+        raise RegardError(f"padded={padded!r}: padding is on the 'left' or on the 'right'")
+    if both is not None and (keys is not None or queries is not None):
+        raise RegardError(
+            "lengths(n) already speaks of queries and keys: give either n, or keys= and queries="
+        )
+    if both is None and keys is None and queries is None:
+        raise RegardError("lengths() says nothing: give n, or keys= and queries=")
+    for name, count in {"n": both, "keys": keys, "queries": queries}.items():
+        _check_count(name, count)
+    paired = both is not None
+    return _Lengths(both if paired else keys, both if paired else queries, padded, paired)
+
+
+def prefix(count: Count) -> Mask:
+    """The first `count` keys are seen by all. A prefix language model looks with `causal() | prefix(n)`."""
+    _check_count("count", count)
+    return _Lengths(count, None, "right", paired=False, word="prefix")
+
+
+def documents(ids: Int[Tensor, "*batch k"], *, queries: Int[Tensor, "*batch q"] | None = None) -> Mask:
+    """Packed sequences see only themselves: query i at key j when both carry the same id.
+
+    A negative id is padding: it sees nothing and nothing sees it. Cross-attention between two packed
+    sequences gives the ids of the queries too.
+    """
+    asking = ids if queries is None else queries
+    for name, part in {"ids": ids, "queries": asking}.items():
+        if (
+            not isinstance(part, Tensor)
+            or part.ndim == 0
+            or part.dtype.is_floating_point
+            or part.dtype == torch.bool
+        ):
+            raise RegardError(f"documents({name}={_told(part)}): give an integer tensor, one id a position")
+    return _Documents(ids, asking)
+
+
+def keep(tensor: Bool[Tensor, "*batch q k"]) -> Mask:
+    """Exactly the pairs that are True in a tensor [..., q, k]; its batch axes come first."""
+    if not isinstance(tensor, Tensor) or tensor.dtype != torch.bool or tensor.ndim < 2:
+        raise RegardError(f"keep({_told(tensor)}): give a bool tensor [..., queries, keys], True = may look")
+    return _Keep(tensor)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Causal(Mask):
+    offset: int | None
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        return columns <= rows[:, None] + _offset(self, self.offset, extent)
+
+    def reach(self, extent: Extent) -> Reach:
+        return Reach(extent=extent, high=_offset(self, self.offset, extent))
+
+    def __repr__(self) -> str:
+        return "causal()" if self.offset is None else f"causal(offset={self.offset})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Window(Mask):
+    size: int
+    offset: int | None
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        ahead = columns - rows[:, None] - _offset(self, self.offset, extent)
+        return within(ahead, 1 - self.size, self.size - 1)
+
+    def reach(self, extent: Extent) -> Reach:
+        middle = _offset(self, self.offset, extent)
+        return Reach(extent=extent, low=middle - self.size + 1, high=middle + self.size - 1)
+
+    def __repr__(self) -> str:
+        return f"window({self.size}{'' if self.offset is None else f', offset={self.offset}'})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Lengths(Mask):
+    keys: Count | None
+    queries: Count | None
+    padded: str
+    paired: bool
+    word: str = "lengths"
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        queries, keys = self._real(rows, columns, extent)
+        if queries is None:
+            queries = torch.ones_like(rows, dtype=torch.bool)
+        if keys is None:
+            keys = torch.ones_like(columns, dtype=torch.bool)
+        queries, keys = align(queries, keys, tail=1)
+        return queries[..., :, None] & keys[..., None, :]
+
+    def reach(self, extent: Extent) -> Reach:
+        queries, keys = self._real(extent.rows, extent.columns, extent)
+        return Reach(extent=extent, queries=queries, keys=keys, paired=self.paired and self.padded == "right")
+
+    def _real(self, rows: Tensor, columns: Tensor, extent: Extent) -> tuple[Tensor | None, Tensor | None]:
+        if self.paired and extent.queries != extent.keys:
+            raise RegardError(
+                f"{self!r} is for self-attention, but there are {extent.queries} queries and {extent.keys} keys: "
+                "say lengths(keys=…, queries=…)"
+            )
+        queries = None if self.queries is None else self._inside(self.queries, rows, extent.queries)
+        return queries, None if self.keys is None else self._inside(self.keys, columns, extent.keys)
+
+    def _inside(self, count: Count, positions: Tensor, size: int) -> Tensor:
+        if isinstance(count, Tensor):
+            count = count.to(positions.device)[..., None]
+        return positions < count if self.padded == "right" else positions >= size - count
+
+    def __repr__(self) -> str:
+        if self.word == "prefix":
+            return f"prefix({_told(self.keys)})"
+        named = {"keys": self.keys, "queries": self.queries}
+        parts = (
+            [_told(self.keys)]
+            if self.paired
+            else [f"{n}={_told(c)}" for n, c in named.items() if c is not None]
+        )
+        if self.padded != "right":
+            parts.append(f"padded={self.padded!r}")
+        return f"lengths({', '.join(parts)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Documents(Mask):
+    keys: Tensor
+    queries: Tensor
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        _check_size(self, self.queries.shape[-1], self.keys.shape[-1], extent)
+        asked = self.keys.to(columns.device)[..., columns]
+        asking = self.queries.to(rows.device)[..., rows]
+        key, query = align(asked, asking, tail=1)
+        return (query[..., :, None] == key[..., None, :]) & (key >= 0)[..., None, :]
+
+    def __repr__(self) -> str:
+        return f"documents({_told(self.keys)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Keep(Mask):
+    tensor: Tensor
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        _check_size(self, self.tensor.shape[-2], self.tensor.shape[-1], extent)
+        kept = self.tensor.to(rows.device).expand(*self.tensor.shape[:-2], extent.queries, extent.keys)
+        return kept.index_select(-2, rows).index_select(-1, columns)
+
+    def __repr__(self) -> str:
+        return f"keep({_told(self.tensor)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _And(Mask):
+    a: Mask
+    b: Mask
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        a, b = align(self.a.block(rows, columns, extent), self.b.block(rows, columns, extent), tail=2)
+        return a & b
+
+    def reach(self, extent: Extent) -> Reach:
+        reach = self.a.reach(extent) & self.b.reach(extent)
+        if reach.low is not None and reach.high is not None and reach.low > reach.high:
+            raise RegardError(
+                f"{self!r} contradicts itself: {self.a!r} and {self.b!r} leave no key to any query"
+            )
+        return reach
+
+    def __repr__(self) -> str:
+        return f"{_grouped(self.a)} & {_grouped(self.b)}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Or(Mask):
+    a: Mask
+    b: Mask
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        a, b = align(self.a.block(rows, columns, extent), self.b.block(rows, columns, extent), tail=2)
+        return a | b
+
+    def __repr__(self) -> str:
+        return f"{self.a!r} | {self.b!r}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Not(Mask):
+    mask: Mask
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        return ~self.mask.block(rows, columns, extent)
+
+    def __repr__(self) -> str:
+        return f"~{self.mask!r}" if not isinstance(self.mask, _And | _Or) else f"~({self.mask!r})"
+
+
+def _grouped(mask: Mask) -> str:
+    return f"({mask!r})" if isinstance(mask, _Or) else repr(mask)
+
+
+def _offset(mask: Mask, offset: int | None, extent: Extent) -> int:
+    if offset is None and extent.queries != extent.keys:
+        raise RegardError(
+            f"{mask!r} with {extent.queries} queries and {extent.keys} keys: say where the first query stands "
+            f"among the keys, offset={max(extent.keys - extent.queries, 0)} for the last {extent.queries}"
+        )
+    return offset or 0
+
+
+def _check_size(mask: Mask, queries: int, keys: int, extent: Extent) -> None:
+    if queries not in (1, extent.queries) or keys not in (1, extent.keys):
+        raise RegardError(
+            f"{mask!r} speaks of {queries} queries and {keys} keys, the call has {extent.queries} and {extent.keys}"
+        )
+
+
+def _check_count(name: str, count: Count | None) -> None:
+    if isinstance(count, Tensor) and (count.dtype.is_floating_point or count.dtype == torch.bool):
+        raise RegardError(f"{name}={_told(count)}: lengths are whole numbers; give an integer tensor")
+    if count is not None and not isinstance(count, Tensor) and _whole(name, count) < 0:
+        raise RegardError(f"{name}={count}: a length is at least 0")
+
+
+def _whole(name: str, number: object) -> int:
+    if isinstance(number, int) and not isinstance(number, bool):
+        return number
+    raise RegardError(f"{name}={number!r}: give a whole number")
+
+
+def _maybe_whole(name: str, number: object) -> int | None:
+    return None if number is None else _whole(name, number)
+
+
+def _checked(other: object) -> Mask:
+    if not isinstance(other, Mask):
+        raise RegardError(
+            f"a mask combines with a mask, not with {_told(other)}: wrap a bool tensor in keep(…)"
+        )
+    return other
+
+
+def _told(value: object) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return repr(value)

@@ -1,0 +1,197 @@
+"""Several attentions side by side, each in a projection of its own."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.attend import attend
+from regard.attention.biases import Bias
+from regard.attention.call import Call
+from regard.attention.masks import Mask
+from regard.attention.projection import InProjection, glorot
+from regard.attention.reach import Extent
+from regard.attention.scores import ScaledDot, Score
+from regard.errors import RegardError
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadSizes:
+    """The sizes of multi-head attention that are not the paper's. None: heads of width / heads, all inputs alike."""
+
+    kv_heads: int | None = None  # fewer heads of key and value: grouped (Ainslie 2023), or one: multi-query
+    key_width: int | None = None  # d_k, of a head's query and key
+    value_width: int | None = None  # d_v, of a head's value
+    key_input: int | None = None  # width of what keys are made from
+    value_input: int | None = None  # width of what values are made from
+    output: int | None = None  # width of what comes out
+
+
+@dataclass(frozen=True)
+class KeyValue:
+    """Projected keys and values, [batch, kv_heads, positions, width]: what a decoder keeps instead of its past."""
+
+    key: Float[Tensor, "*b g k dk"]
+    value: Float[Tensor, "*b g k dv"]
+
+    @property
+    def length(self) -> int:
+        """How many positions are kept."""
+        return self.key.shape[-2]
+
+    def extended(self, newer: "KeyValue") -> "KeyValue":
+        """These positions, then the newer ones."""
+        return KeyValue(torch.cat([self.key, newer.key], -2), torch.cat([self.value, newer.value], -2))
+
+    def pick(self, rows: Int[Tensor, " r"]) -> "KeyValue":
+        """These rows of the batch, in this order (beam search)."""
+        return KeyValue(self.key[rows], self.value[rows])
+
+
+@runtime_checkable
+class Rotation(Protocol):
+    """A map of queries and keys that depends on their position, such as rotary positions."""
+
+    def __call__(self, x: Tensor, *, offset: int = 0) -> Tensor:
+        """Turn [..., n, d], whose first position is `offset`."""
+
+
+class MultiHeadAttention(nn.Module):
+    """Σ_h W_o[h] · softmax(score(Q_h, K_h)) V_h (Vaswani 2017, section 3.2.2).
+
+    `attention(x)` is self-attention, `attention(x, memory)` cross-attention, `attention(query, key, value)` the
+    general case. Inputs are [batch, positions, width], or [positions, width] without a batch.
+    """
+
+    def __init__(
+        self,
+        width: int,  # d_model
+        heads: int,
+        *,
+        sizes: HeadSizes | None = None,
+        score: Score | None = None,
+        bias: Bias | None = None,
+        rotary: Rotation | None = None,
+        dropout: float = 0.0,
+        affine: bool = True,
+    ) -> None:
+        super().__init__()
+        sizes = sizes or HeadSizes()
+        self.heads = heads
+        self.kv_heads = sizes.kv_heads or heads
+        if heads < 1 or heads % self.kv_heads:
+            raise RegardError(
+                f"heads={heads}, kv_heads={self.kv_heads}: every key head serves equally many heads"
+            )
+        if sizes.key_width is None and width % heads:
+            raise RegardError(
+                f"width={width} does not divide into heads={heads}: choose another, or give key_width"
+            )
+        key_width = sizes.key_width or width // heads
+        value_width = sizes.value_width or key_width
+        key_input = sizes.key_input or width
+        self.input = InProjection(
+            (width, key_input, sizes.value_input or key_input),
+            (heads * key_width, self.kv_heads * key_width, self.kv_heads * value_width),
+            affine=affine,
+        )
+        self.output = glorot(nn.Linear(heads * value_width, sizes.output or width, bias=affine))
+        self.score = score or ScaledDot()
+        self.bias = bias
+        self.rotary = rotary
+        self.dropout = dropout
+
+    def forward(
+        self,
+        query: Float[Tensor, "*b q dq"],
+        key: Float[Tensor, "*b k dk"] | None = None,
+        value: Float[Tensor, "*b k dv"] | None = None,
+        *,
+        mask: Mask | None = None,
+    ) -> Float[Tensor, "*b q do"]:
+        """What each query takes from its memory. Without a key, the memory is the query's own sequence."""
+        if query.ndim == 2:
+            parts = (None if part is None else part[None] for part in (key, value))
+            return self(query[None], *parts, mask=mask)[0]
+        if key is None:
+            if value is not None:
+                raise RegardError("a value without a key: say attention(query, key, value)")
+            return self.step(zero_unused(query, mask), mask=mask)[0]
+        looking, seen = _in_use(mask, query, key)
+        memory = self.remember(_zeroed(key, seen), None if value is None else _zeroed(value, seen))
+        return self.recall(_zeroed(query, looking), memory, mask=mask)
+
+    def remember(
+        self, key: Float[Tensor, "*b k dk"], value: Float[Tensor, "*b k dv"] | None = None
+    ) -> KeyValue:
+        """Keys and values of a memory that will be asked more than once."""
+        return self._kept(*self.input.answering(key, key if value is None else value), offset=0)
+
+    def recall(
+        self, query: Float[Tensor, "*b q d"], memory: KeyValue, *, mask: Mask | None = None
+    ) -> Float[Tensor, "*b q do"]:
+        """What each query takes from a remembered memory."""
+        return self._mix(self.input.asking(query), memory, mask, offset=0)
+
+    def step(
+        self, x: Float[Tensor, "*b q d"], past: KeyValue | None = None, *, mask: Mask | None = None
+    ) -> tuple[Float[Tensor, "*b q do"], KeyValue]:
+        """Self-attention of new positions over the past and themselves, and the past with them added.
+
+        The mask is over all keys: new positions that may not look ahead say `causal(offset=past.length)`.
+        """
+        offset = 0 if past is None else past.length
+        query, key, value = self.input.together(x)
+        now = self._kept(key, value, offset=offset)
+        past = now if past is None else past.extended(now)
+        return self._mix(query, past, mask, offset=offset), past
+
+    def call(
+        self, query: Float[Tensor, "*b q d"], memory: KeyValue, mask: Mask | None, offset: int = 0
+    ) -> Call:
+        """The attention call that projected queries make."""
+        split = self._turned(rearrange(query, "... n (h d) -> ... h n d", h=self.heads), offset)
+        bias = None if self.bias is None else self.bias.shifted(offset)
+        return Call(split, memory.key, mask, bias, self.score)
+
+    def _mix(self, query: Tensor, memory: KeyValue, mask: Mask | None, offset: int) -> Tensor:
+        call = self.call(query, memory, mask, offset)
+        mixed = attend(call, memory.value, dropout=self.dropout if self.training else 0.0)
+        return self.output(rearrange(mixed, "... h n d -> ... n (h d)"))
+
+    def _kept(self, key: Tensor, value: Tensor, offset: int) -> KeyValue:
+        key, value = (rearrange(part, "... n (h d) -> ... h n d", h=self.kv_heads) for part in (key, value))
+        return KeyValue(self._turned(key, offset), value)
+
+    def _turned(self, x: Tensor, offset: int) -> Tensor:
+        return x if self.rotary is None else self.rotary(x, offset=offset)
+
+
+def zero_unused(x: Float[Tensor, "*b n d"], mask: Mask | None) -> Float[Tensor, "*b n d"]:
+    """x with zeros in the positions that neither look nor are seen, which is what padding is.
+
+    Attention itself ignores them, but what is in them would reach the gradient of the weights around it.
+    """
+    looking, seen = _in_use(mask, x, x)
+    return x if looking is None or seen is None else _zeroed(x, looking | seen)
+
+
+def _in_use(mask: Mask | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """The positions that look in some head, and those that are seen in some head; None for all."""
+    if mask is None:
+        return None, None
+    extent = Extent(queries=query.shape[-2], keys=key.shape[-2], device=query.device)
+    reach = mask.reach(extent).over(query.ndim - 1)
+    looking, seen = reach.looking(), reach.seen()
+    return _any_head(looking), _any_head(seen)
+
+
+def _any_head(rows: Tensor | None) -> Tensor | None:
+    return None if rows is None else rows if rows.ndim == 1 else rows.any(-2)
+
+
+def _zeroed(x: Tensor, used: Tensor | None) -> Tensor:
+    return x if used is None else torch.where(used[..., None], x, 0.0)

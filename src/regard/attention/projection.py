@@ -1,0 +1,68 @@
+"""The linear maps from what enters attention to queries, keys and values."""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Three = tuple[int, int, int]
+
+
+class InProjection(nn.Module):
+    """Q = W_q x, K = W_k y, V = W_v z: one matrix over another when x, y and z have one width, else three."""
+
+    def __init__(self, inputs: Three, outputs: Three, *, affine: bool = True) -> None:
+        super().__init__()
+        self.outputs = outputs
+        self.packed = len(set(inputs)) == 1
+        if self.packed:
+            self.all = nn.Linear(inputs[0], sum(outputs), bias=affine)
+        else:
+            self.query, self.key, self.value = (
+                nn.Linear(wide, out, bias=affine) for wide, out in zip(inputs, outputs, strict=True)
+            )
+        with torch.no_grad():
+            for weight, bias in self._parts():  # each map on its own, packed or not
+                nn.init.xavier_uniform_(weight)
+                if bias is not None:
+                    nn.init.zeros_(bias)
+
+    def together(self, x: Float[Tensor, "*batch n d"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of one input, in one product when the maps are one matrix."""
+        if self.packed:
+            query, key, value = self.all(x).split(self.outputs, dim=-1)
+            return query, key, value
+        return self.asking(x), *self.answering(x, x)
+
+    def asking(self, x: Float[Tensor, "*batch q d"]) -> Tensor:
+        """The queries of x."""
+        weight, bias = next(self._parts())
+        return F.linear(x, weight, bias)
+
+    def answering(
+        self, x: Float[Tensor, "*batch k d"], y: Float[Tensor, "*batch k e"]
+    ) -> tuple[Tensor, Tensor]:
+        """The keys of x and the values of y."""
+        _, key, value = self._parts()
+        return F.linear(x, *key), F.linear(y, *value)
+
+    def _parts(self) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """Weight and bias of query, key and value; views where they are packed."""
+        if not self.packed:
+            yield from ((linear.weight, linear.bias) for linear in (self.query, self.key, self.value))
+            return
+        start = 0
+        for size in self.outputs:
+            rows = slice(start, start + size)
+            yield self.all.weight[rows], None if self.all.bias is None else self.all.bias[rows]
+            start += size
+
+
+def glorot(linear: nn.Linear) -> nn.Linear:
+    """Start a layer as the projections start: Glorot's uniform weights, no bias."""
+    nn.init.xavier_uniform_(linear.weight)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+    return linear

@@ -1,0 +1,194 @@
+"""The form of a mask that a kernel asks for: a band, two sets of rows, and only last a matrix."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from regard.errors import RegardError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """The sizes a mask or a bias is asked about."""
+
+    queries: int
+    keys: int
+    device: torch.device
+
+    @property
+    def rows(self) -> Tensor:
+        """The query positions, 0 … queries − 1."""
+        return torch.arange(self.queries, device=self.device)
+
+    @property
+    def columns(self) -> Tensor:
+        """The key positions, 0 … keys − 1."""
+        return torch.arange(self.keys, device=self.device)
+
+
+def pad_axes(tensor: Tensor, batch_axes: int, tail: int) -> Tensor:
+    """Give `tensor` the wanted number of batch axes, new ones (of size 1) after its own: batch comes first."""
+    own = tensor.ndim - tail
+    return tensor.reshape(*tensor.shape[:own], *([1] * (batch_axes - own)), *tensor.shape[own:])
+
+
+def align(a: Tensor, b: Tensor, tail: int) -> tuple[Tensor, Tensor]:
+    """Line up the batch axes of two tensors at the left: [b, q, k] against [b, h, q, k] is [b, 1, q, k]."""
+    axes = max(a.ndim, b.ndim) - tail
+    return pad_axes(a, axes, tail), pad_axes(b, axes, tail)
+
+
+def both(a: Tensor | None, b: Tensor | None, tail: int) -> Tensor | None:
+    """`a & b`, where None stands for everything."""
+    if a is None or b is None:
+        return a if b is None else b
+    a, b = align(a, b, tail)
+    try:
+        return a & b
+    except RuntimeError as error:
+        raise RegardError(
+            f"masks of shapes {tuple(a.shape)} and {tuple(b.shape)} do not go together: "
+            "their batch axes, counted from the left, must be equal or 1"
+        ) from error
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reach:
+    """Query i may look at key j when `low ≤ j − i ≤ high`, `queries[i]`, `keys[j]` and `rest[i, j]`.
+
+    None means no limit. The batch axes of the tensors come first, as everywhere in masks.
+    """
+
+    extent: Extent
+    low: int | None = None
+    high: int | None = None
+    queries: Bool[Tensor, "... q"] | None = None
+    keys: Bool[Tensor, "... k"] | None = None
+    rest: Bool[Tensor, "... q k"] | None = None
+    # `keys` and `queries` are one set of right-padded lengths, so a causal band alone already hides
+    # the padded keys from every query that counts.
+    paired: bool = False
+
+    def __and__(self, other: "Reach") -> "Reach":
+        if self.keys is None or other.keys is None:
+            paired = self.paired or other.paired
+        else:
+            paired = self.paired and other.paired
+        return Reach(
+            extent=self.extent,
+            low=_either(max, self.low, other.low),
+            high=_either(min, self.high, other.high),
+            queries=both(self.queries, other.queries, tail=1),
+            keys=both(self.keys, other.keys, tail=1),
+            rest=both(self.rest, other.rest, tail=2),
+            paired=paired,
+        )
+
+    def over(self, batch_axes: int) -> "Reach":
+        """The same with its batch axes spread over those of a call."""
+        parts = {"queries": (self.queries, 1), "keys": (self.keys, 1), "rest": (self.rest, 2)}
+        spread = {}
+        for name, (part, tail) in parts.items():
+            if part is not None and part.ndim - tail > batch_axes:
+                raise RegardError(
+                    f"a mask with {part.ndim - tail} batch axes (shape {tuple(part.shape)}) was given to a call "
+                    f"with {batch_axes}: drop axes from the mask or add them to query and key"
+                )
+            spread[name] = None if part is None else pad_axes(part, batch_axes, tail)
+        return Reach(extent=self.extent, low=self.low, high=self.high, paired=self.paired, **spread)
+
+    @property
+    def bounded(self) -> tuple[int | None, int | None]:
+        """The band, with limits that lie outside the matrix taken away."""
+        low, high = self.low, self.high
+        if low is not None and low <= 1 - self.extent.queries:
+            low = None
+        if high is not None and high >= self.extent.keys - 1:
+            high = None
+        return low, high
+
+    @property
+    def everything(self) -> bool:
+        """Whether every query that looks at all may look at every key."""
+        return self.bounded == (None, None) and self.keys is None and self.rest is None
+
+    @property
+    def triangular(self) -> bool:
+        """Whether the plain causal flag of a fused kernel says it all, up to rows that look at nothing."""
+        square = self.extent.queries == self.extent.keys
+        alone = self.rest is None and (self.keys is None or self.paired)
+        return alone and square and self.low is None and self.high == 0 and self.extent.keys > 1
+
+    def matrix(self) -> Bool[Tensor, "*batch _q _k"] | None:
+        """Who may look at whom, as small as it broadcasts, or None for everything.
+
+        `queries` is left out and a row without any key is opened: a kernel then never meets an empty
+        softmax, and the output of those rows is set to zero with `looking`.
+        """
+        allowed = self._band_and_keys()
+        return None if allowed is None else allowed | ~allowed.any(-1, keepdim=True)
+
+    def looking(self) -> Bool[Tensor, "*batch q"] | None:
+        """The queries that may look at something; None when all may."""
+        if self.rest is not None:
+            return both(_any(self._band_and_keys(), -1), self.queries, tail=1)
+        return _reached(self.extent.rows, self.extent.keys, *self.bounded, self.queries, self.keys)
+
+    def seen(self) -> Bool[Tensor, "*batch k"] | None:
+        """The keys that somebody may look at; None when all are."""
+        if self.rest is not None:
+            rows = None if self.queries is None else self.queries[..., :, None]
+            return _any(both(self._band_and_keys(), rows, tail=2), -2)
+        low, high = self.bounded
+        low, high = (None if high is None else -high), (None if low is None else -low)
+        return _reached(self.extent.columns, self.extent.queries, low, high, self.keys, self.queries)
+
+    def _band_and_keys(self) -> Tensor | None:
+        low, high = self.bounded
+        allowed = self.rest
+        if low is not None or high is not None:
+            ahead = self.extent.columns - self.extent.rows[:, None]
+            allowed = both(allowed, within(ahead, low, high), tail=2)
+        return allowed if self.keys is None else both(allowed, self.keys[..., None, :], tail=2)
+
+
+def within(ahead: Tensor, low: int | None, high: int | None) -> Tensor:
+    """`low ≤ ahead ≤ high`, where None is no limit."""
+    inside = torch.ones_like(ahead, dtype=torch.bool) if low is None else ahead >= low
+    return inside if high is None else inside & (ahead <= high)
+
+
+def _either(pick: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+    return a if b is None else b if a is None else pick(a, b)
+
+
+def _any(allowed: Tensor | None, axis: int) -> Tensor | None:
+    return None if allowed is None else allowed.any(axis)
+
+
+def _reached(
+    positions: Tensor,
+    others: int,
+    low: int | None,
+    high: int | None,
+    own: Tensor | None,
+    other: Tensor | None,
+) -> Tensor | None:
+    """Which positions p count (`own`) and have some counting `other` in p + low … p + high; None for all.
+
+    A window sum: the running total of `other` at the end of the window less that at its start.
+    """
+    first = (positions if low is None else positions + low).clamp(0, others)
+    if low is None:
+        first = torch.zeros_like(first)
+    last = torch.full_like(positions, others) if high is None else (positions + high + 1).clamp(0, others)
+    if other is None:
+        always = (
+            others > 0 and (high is None or high >= 0) and (low is None or len(positions) + low <= others)
+        )
+        return own if always else both(last > first, own, tail=1)
+    total = torch.nn.functional.pad(other.cumsum(-1), (1, 0))
+    return both(total[..., last] > total[..., first], own, tail=1)

@@ -1,0 +1,1 @@
+"""What goes around attention: positions, embeddings, feed-forward maps, residuals, blocks, pooling."""

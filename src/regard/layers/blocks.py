@@ -1,0 +1,113 @@
+"""Blocks: what Transformers are stacks of. Their parts are made outside and handed in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.masks import Mask
+from regard.attention.multihead import KeyValue, MultiHeadAttention, zero_unused
+from regard.layers.residual import Layer, Residual
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention, then a feed-forward map, each inside a residual.
+
+    EncoderBlock(MultiHeadAttention(512, 8), FeedForward(512, 2048), partial(Residual, 512))
+
+    With a causal mask this is the block of a language model.
+    """
+
+    def __init__(
+        self, attention: MultiHeadAttention, feedforward: nn.Module, residual: Callable[[], Residual]
+    ) -> None:
+        super().__init__()
+        self.attention, self.around_attention = attention, residual()
+        self.feedforward, self.around_feedforward = feedforward, residual()
+
+    def forward(self, x: Float[Tensor, "*b n d"], *, mask: Mask | None = None) -> Float[Tensor, "*b n d"]:
+        """Every position, having looked where the mask allows."""
+        x = self.around_attention(zero_unused(x, mask), lambda y: self.attention(y, mask=mask))
+        return self.around_feedforward(x, self.feedforward)
+
+    def step(
+        self, x: Float[Tensor, "b n d"], past: KeyValue | None = None, *, mask: Mask | None = None
+    ) -> tuple[Float[Tensor, "b n d"], KeyValue]:
+        """New positions after the past, and the past with them added."""
+        look, seen = _keeping(self.attention, past, mask)
+        x = self.around_attention(x, look)
+        return self.around_feedforward(x, self.feedforward), seen[-1]
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """What a decoder block keeps while decoding: its own past, and the memory it looks at."""
+
+    memory: KeyValue
+    past: KeyValue | None = None
+
+    def pick(self, rows: Int[Tensor, " r"]) -> "DecoderState":
+        """These rows of the batch, in this order."""
+        return DecoderState(self.memory.pick(rows), None if self.past is None else self.past.pick(rows))
+
+
+class DecoderBlock(nn.Module):
+    """Masked self-attention, cross-attention over a memory, then a feed-forward map, each inside a residual."""
+
+    def __init__(
+        self,
+        attention: MultiHeadAttention,
+        cross: MultiHeadAttention,
+        feedforward: nn.Module,
+        residual: Callable[[], Residual],
+    ) -> None:
+        super().__init__()
+        self.attention, self.around_attention = attention, residual()
+        self.cross, self.around_cross = cross, residual()
+        self.feedforward, self.around_feedforward = feedforward, residual()
+
+    def forward(
+        self,
+        x: Float[Tensor, "*b n d"],
+        memory: Float[Tensor, "*b m e"],
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+    ) -> Float[Tensor, "*b n d"]:
+        """Every position, having looked at its own sequence and at the memory."""
+        x = self.around_attention(zero_unused(x, mask), lambda y: self.attention(y, mask=mask))
+        x = self.around_cross(x, lambda y: self.cross(y, memory, mask=memory_mask))
+        return self.around_feedforward(x, self.feedforward)
+
+    def start(self, memory: Float[Tensor, "b m e"]) -> DecoderState:
+        """Look at the memory once; decoding then only asks."""
+        return DecoderState(self.cross.remember(memory))
+
+    def step(
+        self,
+        x: Float[Tensor, "b n d"],
+        state: DecoderState,
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+    ) -> tuple[Float[Tensor, "b n d"], DecoderState]:
+        """New positions after those of the state, and the state with them added."""
+        look, seen = _keeping(self.attention, state.past, mask)
+        x = self.around_attention(x, look)
+        x = self.around_cross(x, lambda y: self.cross.recall(y, state.memory, mask=memory_mask))
+        return self.around_feedforward(x, self.feedforward), replace(state, past=seen[-1])
+
+
+def _keeping(
+    attention: MultiHeadAttention, past: KeyValue | None, mask: Mask | None
+) -> tuple[Layer, list[KeyValue]]:
+    """A step of attention as a plain layer, and the list where it leaves what it has seen."""
+    seen: list[KeyValue] = []
+
+    def look(x: Tensor) -> Tensor:
+        mixed, now = attention.step(x, past, mask=mask)
+        seen.append(now)
+        return mixed
+
+    return look, seen

@@ -1,0 +1,26 @@
+"""Tokens as vectors."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.layers.positions import Positions
+
+
+class Embedding(nn.Module):
+    """√d · E[token] + position (Vaswani 2017, section 3.4): rows of unit length, scaled to unit parts."""
+
+    def __init__(
+        self, vocabulary: int, width: int, *, positions: Positions | None = None, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(vocabulary, width) / math.sqrt(width))
+        self.positions = positions
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Int[Tensor, "*b n"], *, offset: int = 0) -> Float[Tensor, "*b n d"]:
+        """The vectors of tokens of which the first stands at `offset`."""
+        x = nn.functional.embedding(tokens, self.table) * math.sqrt(self.table.shape[-1])
+        return self.dropout(x if self.positions is None else self.positions.add(x, offset=offset))

@@ -1,0 +1,140 @@
+"""Positions as vectors: where a token stands, said in the space its embedding lives in.
+
+A scheme turns position numbers into vectors, the same for a position whatever the length of the sequence. The
+vectors are added to the embeddings (`add`) or laid beside them as extra features (`concatenate`). Positions that
+act on queries and keys are in `rotary`; those that act on scores are biases (`regard.attention.biases`).
+"""
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from einops import rearrange, repeat
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+
+
+class Positions(nn.Module, ABC):
+    """A vector of `width` numbers for each position."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        if width < 1:
+            raise RegardError(f"{type(self).__name__}(width={width}): the width must be at least 1")
+        self.width = width
+
+    @abstractmethod
+    def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
+        """The vectors of these positions."""
+
+    def add(self, x: Float[Tensor, "*b n width"], *, offset: int = 0) -> Float[Tensor, "*b n width"]:
+        """x + p, where the first of x stands at `offset`."""
+        if x.shape[-1] != self.width:
+            raise RegardError(
+                f"positions of width {self.width} cannot be added to vectors of width {x.shape[-1]}"
+            )
+        return x + self._of(x, offset)
+
+    def concatenate(
+        self, x: Float[Tensor, "*b n d"], *, offset: int = 0
+    ) -> Float[Tensor, "*b n d+{self.width}"]:
+        """[x, p]: the positions as extra features."""
+        vectors = self._of(x, offset)
+        return torch.cat([x, vectors.expand(*x.shape[:-1], -1)], dim=-1)
+
+    def _of(self, x: Tensor, offset: int) -> Tensor:
+        return self(torch.arange(offset, offset + x.shape[-2], device=x.device)).to(x.dtype)
+
+
+class Sinusoidal(Positions):
+    """p[2i] = sin(t / 10000^(2i/d)), p[2i+1] = cos(t / 10000^(2i/d)) (Vaswani 2017, section 3.5)."""
+
+    def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
+        """Sines at even features, cosines at odd ones."""
+        half = torch.arange((self.width + 1) // 2, device=positions.device, dtype=torch.float64)
+        angle = positions[..., None] * torch.exp(half * (-2 * math.log(10000.0) / self.width))
+        waves = rearrange([angle.sin(), angle.cos()], "wave ... half -> ... (half wave)")
+        return waves[..., : self.width].float()
+
+
+class Learned(Positions):
+    """A table of `count` vectors, trained (Gehring 2017). Nothing is known beyond its end."""
+
+    def __init__(self, width: int, *, count: int) -> None:
+        super().__init__(width)
+        self.table = nn.Parameter(torch.randn(count, width) * 0.02)
+
+    def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
+        """The rows of the table."""
+        return self.table[positions]
+
+    def _of(self, x: Tensor, offset: int) -> Tensor:
+        count = self.table.shape[0]
+        if offset + x.shape[-2] > count:
+            raise RegardError(
+                f"{offset + x.shape[-2]} positions, but only {count} were learned: shorten the input, or train "
+                "with a larger count"
+            )
+        return self.table[offset : offset + x.shape[-2]].to(x.dtype)
+
+
+class Gaussian(Positions):
+    """Fourier features whose dot product falls like a bell: φ(i)·φ(j) ≈ exp(−λ (i − j)²), and ‖φ(i)‖ = 1.
+
+    A bell is the average of cos(ω δ) over normally distributed ω (Rahimi 2007, theorem 1). The average is taken
+    at m = width / 2 evenly spaced ω, which is exact but for two errors: the tail of ω that is cut off, and the
+    bell coming round again after 2π / spacing. The spacing chosen here makes the two equal at `horizon`, the
+    largest distance that matters; `tolerance` bounds the error for all distances up to it.
+    """
+
+    def __init__(self, width: int, *, decay: float = 0.01, horizon: int = 256) -> None:
+        super().__init__(width)
+        if width % 2 or not decay > 0 or horizon < 1:
+            raise RegardError(
+                f"Gaussian(width={width}, decay={decay}, horizon={horizon}): an even width, a positive decay and "
+                "a horizon of at least 1"
+            )
+        m = width // 2
+        reach = decay * horizon
+        spacing = (math.sqrt(reach**2 + 4 * math.pi * decay * m) - reach) / m
+        cut = m * spacing / (2 * math.sqrt(decay))
+        self.tolerance = 4 * math.exp(-(cut**2))
+        frequencies = (torch.arange(m, dtype=torch.float64) + 0.5) * spacing
+        share = torch.exp(-(frequencies**2) / (4 * decay))
+        self.register_buffer("frequencies", frequencies, persistent=False)
+        self.register_buffer("amplitudes", (share / share.sum()).sqrt(), persistent=False)
+        self.frequencies: Tensor
+        self.amplitudes: Tensor
+
+    def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
+        """√share · [cos(ω t), sin(ω t)]."""
+        angle = positions[..., None] * self.frequencies.double()
+        waves = torch.cat([angle.cos(), angle.sin()], dim=-1)
+        return (waves * self.amplitudes.double().repeat(2)).float()
+
+
+class Grid(nn.Module):
+    """Two positions at once, for images: the vector of the row beside the vector of the column."""
+
+    def __init__(self, rows: Positions, columns: Positions) -> None:
+        super().__init__()
+        self.rows, self.columns = rows, columns
+        self.width = rows.width + columns.width
+
+    def forward(self, rows: int, columns: int) -> Float[Tensor, "{rows}*{columns} _width"]:
+        """The vectors of a whole grid, row by row."""
+        device = next((tensor.device for tensor in [*self.parameters(), *self.buffers()]), None)
+        down = self.rows(torch.arange(rows, device=device))
+        across = self.columns(torch.arange(columns, device=device))
+        pair = [repeat(down, "r d -> (r c) d", c=columns), repeat(across, "c d -> (r c) d", r=rows)]
+        return torch.cat(pair, dim=-1)
+
+    def add(self, x: Float[Tensor, "*b n width"], *, rows: int, columns: int) -> Float[Tensor, "*b n width"]:
+        """x + p, for patches in row order."""
+        if x.shape[-2:] != (rows * columns, self.width):
+            raise RegardError(
+                f"a {rows} × {columns} grid of width {self.width} cannot be added to {tuple(x.shape[-2:])}"
+            )
+        return x + self(rows, columns).to(x)
