@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-jaxtyping.install_import_hook("regard", "beartype.beartype")
+jaxtyping.install_import_hook("regard", "shapes.checked")
 torch.set_num_threads(1)
 settings.register_profile("regard", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("regard")

@@ -67,7 +67,7 @@ def attend(
         )
     if not 0.0 <= dropout < 1.0:
         raise RegardError(f"dropout={dropout}: a probability from 0 up to, but not, 1")
-    return _attend(call, value, dropout)
+    return attend_within(call, value, call.reach(), dropout=dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,26 +94,20 @@ def choose(call: Call, reach: Reach | None) -> Choice:
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
 
 
-def tidy(reach: Reach | None, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Zeros for queries that may look at nothing, and for keys and values that nobody may look at.
-
-    A kernel multiplies what is masked by zero, and 0 · NaN is NaN: so it must not be there.
-    """
-    if reach is None:
-        return query, key, value
-    looking, seen = reach.looking(), reach.seen()
-    if looking is not None:
+def attend_within(
+    call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
+) -> Tensor:
+    """`attend`, for a caller that knows what the call can reach and may have zeroed what nobody uses already."""
+    choice = choose(call, reach)
+    looking = None if reach is None else reach.looking()
+    seen = None if reach is None or tidied else reach.seen()
+    query, key = call.query, call.key
+    # A kernel multiplies what is masked by zero, and 0 · NaN is NaN: what nobody uses must not be there.
+    if looking is not None and not tidied:
         query = torch.where(looking[..., None], query, 0.0)
     if seen is not None:
         seen = _by_key_head(seen, key.shape[:-2])[..., None]
         key, value = torch.where(seen, key, 0.0), torch.where(seen, value, 0.0)
-    return query, key, value
-
-
-def _attend(call: Call, value: Tensor, dropout: float) -> Tensor:
-    reach = call.reach()
-    choice = choose(call, reach)
-    query, key, value = tidy(reach, call.query, call.key, value)
     query, key = call.score.map_query(query), call.score.map_key(key)
     allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
     bias = call.biases()
@@ -130,7 +124,6 @@ def _attend(call: Call, value: Tensor, dropout: float) -> Tensor:
         else:
             scores = query @ key.mT * scale
         mixed = written(scores, value, bias, allowed, dropout)
-    looking = None if reach is None else reach.looking()
     return mixed if looking is None else torch.where(looking[..., None], mixed, 0.0)
 
 

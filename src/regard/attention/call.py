@@ -43,8 +43,9 @@ class Call:
                 f"query is {query.dtype} on {query.device}, key {key.dtype} on {key.device}: make them the same"
             )
         batch, kv_batch = query.shape[:-2], key.shape[:-2]
-        grouped = batch[:-1] == kv_batch[:-1] and kv_batch[-1:] != (0,) and batch[-1] % kv_batch[-1] == 0
-        if batch != kv_batch and not grouped:
+        if batch != kv_batch and not (
+            batch[:-1] == kv_batch[:-1] and kv_batch[-1] and batch[-1] % kv_batch[-1] == 0
+        ):
             raise RegardError(
                 f"query {tuple(query.shape)} and key {tuple(key.shape)}: batch axes must be equal, "
                 "but for the heads (axis −3), where those of the key must divide those of the query"
@@ -81,10 +82,14 @@ class Call:
             1 if self.query.shape[:-2] == self.key.shape[:-2] else self.query.shape[-3] // self.key.shape[-3]
         )
 
-    def reach(self) -> Reach | None:
-        """What mask and bias allow, in the cheapest form, with the batch axes of the call; None for everything."""
+    def reach(self, masked: Reach | None = None) -> Reach | None:
+        """What mask and bias allow, in the cheapest form, with the batch axes of the call; None for everything.
+
+        `masked` is what the mask alone allows, where that is known already.
+        """
         extent, axes = self.extent, self.query.ndim - 2
-        masked = None if self.mask is None else self.mask.reach(extent).over(axes)
+        if masked is None and self.mask is not None:
+            masked = self.mask.reach(extent).over(axes)
         forbidden = None if self.bias is None else self.bias.reach(extent)
         if forbidden is None:
             return masked

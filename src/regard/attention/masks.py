@@ -197,19 +197,29 @@ class _Lengths(Mask):
         return queries[..., :, None] & keys[..., None, :]
 
     def reach(self, extent: Extent) -> Reach:
-        queries, keys = self._real(extent.rows, extent.columns, extent)
-        return Reach(extent=extent, queries=queries, keys=keys, paired=self.paired and self.padded == "right")
+        queries, keys = self._real(extent.rows, None if self.paired else extent.columns, extent)
+        leading = self.padded == "right"
+        return Reach(
+            extent=extent,
+            queries=queries,
+            keys=queries if self.paired else keys,
+            paired=self.paired,
+            leading=leading,
+        )
 
-    def _real(self, rows: Tensor, columns: Tensor, extent: Extent) -> tuple[Tensor | None, Tensor | None]:
+    def _real(
+        self, rows: Tensor | None, columns: Tensor | None, extent: Extent
+    ) -> tuple[Tensor | None, Tensor | None]:
         if self.paired and extent.queries != extent.keys:
             raise RegardError(
                 f"{self!r} is for self-attention, but there are {extent.queries} queries and {extent.keys} keys: "
                 "say lengths(keys=…, queries=…)"
             )
-        queries = None if self.queries is None else self._inside(self.queries, rows, extent.queries)
-        return queries, None if self.keys is None else self._inside(self.keys, columns, extent.keys)
+        return self._inside(self.queries, rows, extent.queries), self._inside(self.keys, columns, extent.keys)
 
-    def _inside(self, count: Count, positions: Tensor, size: int) -> Tensor:
+    def _inside(self, count: Count | None, positions: Tensor | None, size: int) -> Tensor | None:
+        if count is None or positions is None:
+            return None
         if isinstance(count, Tensor):
             count = count.to(positions.device)[..., None]
         return positions < count if self.padded == "right" else positions >= size - count

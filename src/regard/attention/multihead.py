@@ -8,12 +8,12 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.attend import attend
+from regard.attention.attend import attend_within
 from regard.attention.biases import Bias
 from regard.attention.call import Call
 from regard.attention.masks import Mask
 from regard.attention.projection import InProjection, glorot
-from regard.attention.reach import Extent
+from regard.attention.reach import Extent, Reach
 from regard.attention.scores import ScaledDot, Score
 from regard.errors import RegardError
 
@@ -119,10 +119,20 @@ class MultiHeadAttention(nn.Module):
         if key is None:
             if value is not None:
                 raise RegardError("a value without a key: say attention(query, key, value)")
-            return self.step(zero_unused(query, mask), mask=mask)[0]
-        looking, seen = _in_use(mask, query, key)
+            reach = reach_of(mask, query, query)
+            return self.within(zero_unused(query, reach), reach, mask=mask)
+        reach = reach_of(mask, query, key)
+        looking, seen = (None, None) if reach is None else (reach.looking(), reach.seen())
         memory = self.remember(_zeroed(key, seen), None if value is None else _zeroed(value, seen))
-        return self.recall(_zeroed(query, looking), memory, mask=mask)
+        projected = self.input.asking(_zeroed(query, looking))
+        return self._mix(projected, memory, mask, reach)
+
+    def within(
+        self, x: Float[Tensor, "*b n d"], reach: Reach | None, *, mask: Mask | None
+    ) -> Float[Tensor, "*b n d2"]:
+        """Self-attention of an x without unused positions (`zero_unused`), whose mask has this reach."""
+        query, key, value = self.input.together(x)
+        return self._mix(query, self._kept(key, value, offset=0), mask, reach)
 
     def remember(
         self, key: Float[Tensor, "*b k dk"], value: Float[Tensor, "*b k dv"] | None = None
@@ -134,7 +144,7 @@ class MultiHeadAttention(nn.Module):
         self, query: Float[Tensor, "*b q d"], memory: KeyValue, *, mask: Mask | None = None
     ) -> Float[Tensor, "*b q do"]:
         """What each query takes from a remembered memory."""
-        return self._mix(self.input.asking(query), memory, mask, offset=0)
+        return self._mix(self.input.asking(query), memory, mask)
 
     def step(
         self, x: Float[Tensor, "*b q d"], past: KeyValue | None = None, *, mask: Mask | None = None
@@ -157,9 +167,14 @@ class MultiHeadAttention(nn.Module):
         bias = None if self.bias is None else self.bias.shifted(offset)
         return Call(split, memory.key, mask, bias, self.score)
 
-    def _mix(self, query: Tensor, memory: KeyValue, mask: Mask | None, offset: int) -> Tensor:
+    def _mix(
+        self, query: Tensor, memory: KeyValue, mask: Mask | None, reach: Reach | None = None, offset: int = 0
+    ) -> Tensor:
         call = self.call(query, memory, mask, offset)
-        mixed = attend(call, memory.value, dropout=self.dropout if self.training else 0.0)
+        # Where those that look are those that are seen, no unused position is left once the input has none.
+        tidied = reach is not None and reach.mirrored and self.bias is None
+        dropout = self.dropout if self.training else 0.0
+        mixed = attend_within(call, memory.value, call.reach(reach), dropout=dropout, tidied=tidied)
         return self.output(rearrange(mixed, "... h n d -> ... n (h d)"))
 
     def _kept(self, key: Tensor, value: Tensor, offset: int) -> KeyValue:
@@ -170,28 +185,29 @@ class MultiHeadAttention(nn.Module):
         return x if self.rotary is None else self.rotary(x, offset=offset)
 
 
-def zero_unused(x: Float[Tensor, "*b n d"], mask: Mask | None) -> Float[Tensor, "*b n d"]:
+def reach_of(mask: Mask | None, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]) -> Reach | None:
+    """What the heads of attention between two inputs can reach under a mask; None for everything."""
+    if mask is None:
+        return None
+    extent = Extent(queries=query.shape[-2], keys=key.shape[-2], device=query.device)
+    return mask.reach(extent).over(query.ndim - 1)
+
+
+def zero_unused(x: Float[Tensor, "*b n d"], reach: Reach | None) -> Float[Tensor, "*b n d"]:
     """x with zeros in the positions that neither look nor are seen, which is what padding is.
 
     Attention itself ignores them, but what is in them would reach the gradient of the weights around it.
     """
-    looking, seen = _in_use(mask, x, x)
+    if reach is None:
+        return x
+    if reach.mirrored:
+        return _zeroed(x, reach.queries)
+    looking, seen = reach.looking(), reach.seen()
     return x if looking is None or seen is None else _zeroed(x, looking | seen)
 
 
-def _in_use(mask: Mask | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """The positions that look in some head, and those that are seen in some head; None for all."""
-    if mask is None:
-        return None, None
-    extent = Extent(queries=query.shape[-2], keys=key.shape[-2], device=query.device)
-    reach = mask.reach(extent).over(query.ndim - 1)
-    looking, seen = reach.looking(), reach.seen()
-    return _any_head(looking), _any_head(seen)
-
-
-def _any_head(rows: Tensor | None) -> Tensor | None:
-    return None if rows is None else rows if rows.ndim == 1 else rows.any(-2)
-
-
 def _zeroed(x: Tensor, used: Tensor | None) -> Tensor:
-    return x if used is None else torch.where(used[..., None], x, 0.0)
+    """Zeros where no head uses the position; `used` is [*b, heads, n] or, the same for all, [n]."""
+    if used is None:
+        return x
+    return torch.where((used if used.ndim == 1 else used.any(-2))[..., None], x, 0.0)

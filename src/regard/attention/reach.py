@@ -1,7 +1,8 @@
 """The form of a mask that a kernel asks for: a band, two sets of rows, and only last a matrix."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool
@@ -68,15 +69,11 @@ class Reach:
     queries: Bool[Tensor, "... q"] | None = None
     keys: Bool[Tensor, "... k"] | None = None
     rest: Bool[Tensor, "... q k"] | None = None
-    # `keys` and `queries` are one set of right-padded lengths, so a causal band alone already hides
-    # the padded keys from every query that counts.
-    paired: bool = False
+    paired: bool = False  # `queries` and `keys` are one set: the real positions of a padded sequence
+    leading: bool = False  # and that set is the first positions: padded on the right
 
     def __and__(self, other: "Reach") -> "Reach":
-        if self.keys is None or other.keys is None:
-            paired = self.paired or other.paired
-        else:
-            paired = self.paired and other.paired
+        padded = [side for side in (self, other) if side.queries is not None or side.keys is not None]
         return Reach(
             extent=self.extent,
             low=_either(max, self.low, other.low),
@@ -84,21 +81,27 @@ class Reach:
             queries=both(self.queries, other.queries, tail=1),
             keys=both(self.keys, other.keys, tail=1),
             rest=both(self.rest, other.rest, tail=2),
-            paired=paired,
+            paired=bool(padded) and all(side.paired for side in padded),
+            leading=all(side.leading for side in padded),
         )
 
     def over(self, batch_axes: int) -> "Reach":
         """The same with its batch axes spread over those of a call."""
-        parts = {"queries": (self.queries, 1), "keys": (self.keys, 1), "rest": (self.rest, 2)}
-        spread = {}
-        for name, (part, tail) in parts.items():
-            if part is not None and part.ndim - tail > batch_axes:
+        spread: dict[str, Any] = {}
+        for name, part, tail in (
+            ("queries", self.queries, 1),
+            ("keys", self.keys, 1),
+            ("rest", self.rest, 2),
+        ):
+            if part is None:
+                continue
+            if part.ndim - tail > batch_axes:
                 raise RegardError(
                     f"a mask with {part.ndim - tail} batch axes (shape {tuple(part.shape)}) was given to a call "
                     f"with {batch_axes}: drop axes from the mask or add them to query and key"
                 )
-            spread[name] = None if part is None else pad_axes(part, batch_axes, tail)
-        return Reach(extent=self.extent, low=self.low, high=self.high, paired=self.paired, **spread)
+            spread[name] = pad_axes(part, batch_axes, tail)
+        return replace(self, **spread) if spread else self
 
     @property
     def bounded(self) -> tuple[int | None, int | None]:
@@ -119,8 +122,16 @@ class Reach:
     def triangular(self) -> bool:
         """Whether the plain causal flag of a fused kernel says it all, up to rows that look at nothing."""
         square = self.extent.queries == self.extent.keys
-        alone = self.rest is None and (self.keys is None or self.paired)
-        return alone and square and self.low is None and self.high == 0 and self.extent.keys > 1
+        hidden = self.keys is None or (
+            self.paired and self.leading
+        )  # padded keys come after every real query
+        return hidden and square and self.rest is None and self.bounded == (None, 0)
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether the positions that look are those that are seen: padding, where the real ones see themselves."""
+        low, high = self.bounded
+        return self.paired and self.rest is None and (low or 0) <= 0 <= (high or 0)
 
     def matrix(self) -> Bool[Tensor, "*batch _q _k"] | None:
         """Who may look at whom, as small as it broadcasts, or None for everything.
@@ -135,16 +146,24 @@ class Reach:
         """The queries that may look at something; None when all may."""
         if self.rest is not None:
             return both(_any(self._band_and_keys(), -1), self.queries, tail=1)
-        return _reached(self.extent.rows, self.extent.keys, *self.bounded, self.queries, self.keys)
+        if self.mirrored:
+            return self.queries
+        return _reached(
+            self.extent.queries, self.extent.keys, *self.bounded, self.queries, self.keys, self.extent.device
+        )
 
     def seen(self) -> Bool[Tensor, "*batch k"] | None:
         """The keys that somebody may look at; None when all are."""
         if self.rest is not None:
             rows = None if self.queries is None else self.queries[..., :, None]
             return _any(both(self._band_and_keys(), rows, tail=2), -2)
+        if self.mirrored:
+            return self.keys
         low, high = self.bounded
         low, high = (None if high is None else -high), (None if low is None else -low)
-        return _reached(self.extent.columns, self.extent.queries, low, high, self.keys, self.queries)
+        return _reached(
+            self.extent.keys, self.extent.queries, low, high, self.keys, self.queries, self.extent.device
+        )
 
     def _band_and_keys(self) -> Tensor | None:
         low, high = self.bounded
@@ -170,25 +189,26 @@ def _any(allowed: Tensor | None, axis: int) -> Tensor | None:
 
 
 def _reached(
-    positions: Tensor,
+    count: int,
     others: int,
     low: int | None,
     high: int | None,
     own: Tensor | None,
     other: Tensor | None,
+    device: torch.device,
 ) -> Tensor | None:
     """Which positions p count (`own`) and have some counting `other` in p + low … p + high; None for all.
 
     A window sum: the running total of `other` at the end of the window less that at its start.
     """
-    first = (positions if low is None else positions + low).clamp(0, others)
-    if low is None:
-        first = torch.zeros_like(first)
+    if other is None and others > 0 and (high or 0) >= 0 and (low is None or count + low <= others):
+        return own
+    if other is not None and low is None and high is None:
+        return both(other.any(-1, keepdim=True).expand(*other.shape[:-1], count), own, tail=1)
+    positions = torch.arange(count, device=device)
+    first = torch.zeros_like(positions) if low is None else (positions + low).clamp(0, others)
     last = torch.full_like(positions, others) if high is None else (positions + high + 1).clamp(0, others)
     if other is None:
-        always = (
-            others > 0 and (high is None or high >= 0) and (low is None or len(positions) + low <= others)
-        )
-        return own if always else both(last > first, own, tail=1)
+        return both(last > first, own, tail=1)
     total = torch.nn.functional.pad(other.cumsum(-1), (1, 0))
     return both(total[..., last] > total[..., first], own, tail=1)

@@ -94,16 +94,17 @@ class Cosine(Score):
     ) -> Float[Tensor, "*e q k"]:
         """The cosine of the angle between each query and key, over τ."""
         key = share(key, query)
-        sizes = _size(query) * _size(key).mT
-        return query @ key.mT / sizes / self.log_temperature.to(query.dtype).exp()
+        sizes = _size(query) * _size(key).mT * self.log_temperature.to(query.dtype).exp()
+        return (query @ key.mT / sizes).to(query.dtype)
 
     def map_query(self, query: Float[Tensor, "*b q d"]) -> Float[Tensor, "*b q d"]:
         """q / (‖q‖ τ)."""
-        return query / _size(query) / self.log_temperature.to(query.dtype).exp()
+        size = _size(query)
+        return (query * (size * self.log_temperature.to(size.dtype).exp()).reciprocal()).to(query.dtype)
 
     def map_key(self, key: Float[Tensor, "*b k d"]) -> Float[Tensor, "*b k d"]:
         """k / ‖k‖."""
-        return key / _size(key)
+        return (key * _size(key).reciprocal()).to(key.dtype)
 
 
 class Bilinear(Score):
@@ -129,7 +130,10 @@ class Bilinear(Score):
 
 
 class LowRank(Score):
-    """(Uq)ᵀ(Vk): a bilinear score whose W = UᵀV has a small rank."""
+    """(Uq)ᵀ(Vk): a bilinear score whose W = UᵀV has a small rank.
+
+    As a map it is VᵀUq against k itself: the keys stay as they are, so that a decoder maps them never again.
+    """
 
     def __init__(
         self,
@@ -148,15 +152,15 @@ class LowRank(Score):
         self, query: Float[Tensor, "*b q dq"], key: Float[Tensor, "*c k dk"]
     ) -> Float[Tensor, "*e q k"]:
         """(Uq)ᵀ(Vk) for every pair."""
-        return torch.einsum("...qr,...kr->...qk", self.map_query(query), share(self.map_key(key), query))
+        u, v = self.query_weight.to(query.dtype), self.key_weight.to(key.dtype)
+        return (query @ u.mT) @ share(key @ v.mT, query).mT
 
-    def map_query(self, query: Float[Tensor, "*b q dq"]) -> Float[Tensor, "*b q r"]:
-        """Uq."""
-        return query @ self.query_weight.to(query.dtype).mT
-
-    def map_key(self, key: Float[Tensor, "*b k dk"]) -> Float[Tensor, "*b k r"]:
-        """Vk."""
-        return key @ self.key_weight.to(key.dtype).mT
+    def map_query(self, query: Float[Tensor, "*b q dq"]) -> Float[Tensor, "*b q dk"]:
+        """VᵀUq."""
+        u, v = self.query_weight.to(query.dtype), self.key_weight.to(query.dtype)
+        if u.ndim == 3 and v.shape[0] != u.shape[0]:
+            v = v.repeat_interleave(u.shape[0] // v.shape[0], 0)
+        return query @ u.mT @ v
 
     def check(self, query_width: int, key_width: int) -> None:
         """The widths must be those of U and V."""
@@ -226,7 +230,8 @@ def _weight(heads: int | None, rows: int, columns: int) -> nn.Parameter:
 
 def _size(vector: Tensor) -> Tensor:
     # A zero vector has no direction: it scores 0 against everything, and its gradient stays finite.
-    return torch.linalg.vector_norm(vector, dim=-1, keepdim=True).clamp_min(1e-6)
+    wide = torch.promote_types(vector.dtype, torch.float32)
+    return torch.linalg.vector_norm(vector, dim=-1, keepdim=True, dtype=wide).clamp_min(1e-6)
 
 
 def _check_widths(score: Score, given: tuple[int, int], own: tuple[int, int]) -> None:

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.masks import Mask
-from regard.attention.multihead import KeyValue, MultiHeadAttention, zero_unused
+from regard.attention.multihead import KeyValue, MultiHeadAttention, reach_of, zero_unused
 from regard.layers.residual import Layer, Residual
 
 
@@ -28,7 +28,8 @@ class EncoderBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b n d"], *, mask: Mask | None = None) -> Float[Tensor, "*b n d"]:
         """Every position, having looked where the mask allows."""
-        x = self.around_attention(zero_unused(x, mask), lambda y: self.attention(y, mask=mask))
+        reach = reach_of(mask, x, x)
+        x = self.around_attention(zero_unused(x, reach), lambda y: self.attention.within(y, reach, mask=mask))
         return self.around_feedforward(x, self.feedforward)
 
     def step(
@@ -76,7 +77,8 @@ class DecoderBlock(nn.Module):
         memory_mask: Mask | None = None,
     ) -> Float[Tensor, "*b n d"]:
         """Every position, having looked at its own sequence and at the memory."""
-        x = self.around_attention(zero_unused(x, mask), lambda y: self.attention(y, mask=mask))
+        reach = reach_of(mask, x, x)
+        x = self.around_attention(zero_unused(x, reach), lambda y: self.attention.within(y, reach, mask=mask))
         x = self.around_cross(x, lambda y: self.cross(y, memory, mask=memory_mask))
         return self.around_feedforward(x, self.feedforward)
 

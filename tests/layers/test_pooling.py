@@ -1,0 +1,17 @@
+"""Pooling by attention."""
+
+import torch
+
+from regard import HeadSizes, MultiHeadAttention, lengths
+from regard.layers.pooling import AttentionPooling
+
+
+def test_pooling_asks_learned_questions_of_what_is_there() -> None:
+    pool = AttentionPooling(MultiHeadAttention(6, 2, sizes=HeadSizes(key_input=5, output=3)), 6, queries=4)
+    x, n = torch.randn(3, 7, 5), torch.tensor([7, 2, 0])
+    pooled = pool(x, mask=lengths(keys=n))
+    assert pooled.shape == (3, 4, 3)
+    torch.testing.assert_close(pooled[1], pool(x[1, :2]))
+    torch.testing.assert_close(pooled[2], pool.attention.output.bias.expand(4, 3))
+    shuffled = x[:, torch.randperm(7)]
+    torch.testing.assert_close(pool(shuffled), pool(x))

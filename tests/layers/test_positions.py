@@ -1,0 +1,120 @@
+"""Positions: the formulas, and what each scheme promises."""
+
+import math
+
+import pytest
+import torch
+
+from regard import RegardError
+from regard.layers.positions import Gaussian, Grid, Learned, Positions, Sinusoidal
+
+
+def schemes() -> list[Positions]:
+    return [Sinusoidal(12), Learned(12, count=300), Gaussian(12)]
+
+
+def test_sinusoidal_positions_are_the_formula_of_2017() -> None:
+    vectors = Sinusoidal(6)(torch.tensor([0, 1, 7]))
+    for row, t in enumerate((0, 1, 7)):
+        for i in range(3):
+            angle = t / 10000 ** (2 * i / 6)
+            assert vectors[row, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
+            assert vectors[row, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_sinusoidal_positions_of_an_odd_width_end_with_a_sine() -> None:
+    assert Sinusoidal(5)(torch.arange(3)).shape == (3, 5)
+    torch.testing.assert_close(
+        Sinusoidal(5)(torch.tensor(9))[4], torch.tensor(math.sin(9 / 10000 ** (4 / 5)))
+    )
+
+
+def test_a_shift_of_sinusoidal_positions_is_one_linear_map() -> None:
+    # The reason the paper gives for the formula: p(t + k) is a fixed linear function of p(t).
+    vectors = Sinusoidal(8)(torch.arange(60)).double()
+    turn = torch.linalg.lstsq(vectors[:40], vectors[5:45]).solution
+    torch.testing.assert_close(vectors[10:50] @ turn, vectors[15:55], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("scheme", schemes(), ids=lambda s: type(s).__name__)
+def test_a_position_does_not_know_the_length_of_the_sequence(scheme: Positions) -> None:
+    short, long = scheme(torch.arange(5)), scheme(torch.arange(200))
+    assert torch.equal(short, long[:5])
+    x = torch.zeros(2, 7, 12)
+    assert torch.equal(scheme.add(x, offset=3), scheme.add(torch.zeros(2, 10, 12))[:, 3:])
+
+
+@pytest.mark.parametrize("scheme", [Sinusoidal(12), Gaussian(12)], ids=lambda s: type(s).__name__)
+def test_the_size_of_a_position_is_bounded(scheme: Positions) -> None:
+    sizes = scheme(torch.arange(100_000)).norm(dim=-1)
+    assert sizes.max() <= math.sqrt(12 / 2) + 1e-4
+    torch.testing.assert_close(sizes, sizes[:1].expand_as(sizes), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("width", "decay", "horizon"), [(32, 0.05, 40), (64, 0.01, 64), (128, 0.01, 256), (64, 1.0, 20)]
+)
+def test_gaussian_positions_meet_like_a_bell(width: int, decay: float, horizon: int) -> None:
+    scheme = Gaussian(width, decay=decay, horizon=horizon)
+    assert scheme.tolerance < 0.05
+    vectors = scheme(torch.arange(1000, 1001 + horizon)).double()
+    distance = torch.arange(horizon + 1).double()
+    error = (vectors @ vectors[0] - torch.exp(-decay * distance**2)).abs().max().item()
+    assert error <= scheme.tolerance + 1e-6
+    assert scheme.tolerance < 100 * max(error, 1e-7)  # and the bound is not an empty one
+
+
+def test_gaussian_positions_fall_with_distance() -> None:
+    scheme = Gaussian(128, decay=0.01, horizon=256)
+    vectors = scheme(torch.arange(40)).double()
+    assert ((vectors @ vectors[0]).diff() < 0).all()
+
+
+def test_sinusoidal_positions_fall_near_the_origin_and_not_for_ever() -> None:
+    vectors = Sinusoidal(64)(torch.arange(200)).double()
+    similar = vectors @ vectors[0]
+    assert (similar[:4].diff() < 0).all()
+    assert (similar.diff() > 0).any()
+
+
+def test_concatenated_positions_are_extra_features() -> None:
+    x = torch.randn(2, 5, 7)
+    both = Sinusoidal(4).concatenate(x, offset=2)
+    assert both.shape == (2, 5, 11)
+    assert torch.equal(both[..., :7], x)
+    assert torch.equal(both[1, :, 7:], Sinusoidal(4)(torch.arange(2, 7)))
+
+
+def test_learned_positions_are_trained_and_end() -> None:
+    scheme = Learned(4, count=6)
+    scheme.add(torch.zeros(1, 3, 4), offset=2).sum().backward()
+    assert scheme.table.grad is not None
+    assert scheme.table.grad.sum(-1).tolist() == [0, 0, 4, 4, 4, 0]
+    with pytest.raises(RegardError, match="7 positions, but only 6"):
+        scheme.add(torch.zeros(1, 3, 4), offset=4)
+
+
+def test_a_grid_is_a_row_beside_a_column() -> None:
+    grid = Grid(Sinusoidal(4), Learned(2, count=9))
+    vectors = grid(3, 5)
+    assert vectors.shape == (15, 6)
+    for r, c in [(0, 0), (1, 4), (2, 3)]:
+        expected = torch.cat([Sinusoidal(4)(torch.tensor(r)), grid.columns(torch.tensor(c))])
+        assert torch.equal(vectors[r * 5 + c], expected)
+    assert torch.equal(grid.add(torch.zeros(2, 15, 6), rows=3, columns=5)[1], vectors)
+    with pytest.raises(RegardError, match="3 × 5 grid of width 6"):
+        grid.add(torch.zeros(2, 14, 6), rows=3, columns=5)
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Sinusoidal(0), "width=0"),
+        (lambda: Gaussian(5), "width=5"),
+        (lambda: Sinusoidal(4).add(torch.zeros(2, 6)), "width 4 cannot be added to vectors of width 6"),
+    ],
+)
+def test_mistakes_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(RegardError, match=said):
+        make()
