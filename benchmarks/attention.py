@@ -1,0 +1,318 @@
+"""Every score against the written-out form and against torch's own attention, side by side in one run.
+
+    python benchmarks/attention.py                 # the whole table, about 10 minutes on two cores
+    python benchmarks/attention.py --quick         # up to 1024 positions, few repeats
+    python benchmarks/attention.py --out results   # where the .md, .json and .png go
+
+Times are medians over interleaved rounds: in every round each contender runs once, in a shuffled order, and the
+ratio to torch is taken within the round, so that a busy neighbour slows both. Memory is the peak of what tensors
+held during one run beyond its inputs, counted from the allocator's own events, not sampled.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler that counts memory is chatty
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
+
+from regard import (
+    Additive,
+    Bilinear,
+    Call,
+    Cosine,
+    Dot,
+    LowRank,
+    ScaledDot,
+    Score,
+    attend,
+    causal,
+    lengths,
+    weigh,
+)
+
+BATCH, HEADS, WIDTH, HIDDEN = 2, 8, 64, 128
+FITS = 6 * 2**30  # the written-out form is left out where it would hold more than this
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender at one length."""
+
+    score: str
+    length: int
+    mode: str
+    contender: str
+    milliseconds: float
+    spread: tuple[float, float]  # tenth and ninetieth percentile
+    ratio: float  # to torch, within each round; median
+    ratio_spread: tuple[float, float]
+    megabytes: float
+
+
+def scores() -> dict[str, Score]:
+    """The six, with one set of weights a head; additive has one head, as in the translators that use it."""
+    return {
+        "dot": Dot(),
+        "scaled dot": ScaledDot(),
+        "cosine": Cosine(0.1, learned=True),
+        "bilinear": Bilinear(WIDTH, WIDTH, heads=HEADS),
+        "low-rank 16": LowRank(WIDTH, WIDTH, rank=16, heads=HEADS),
+        "additive 128": Additive(WIDTH, WIDTH, hidden=HIDDEN),
+    }
+
+
+def contenders(name: str, score: Score, length: int) -> tuple[dict[str, Callable[[], Tensor]], list[Tensor]]:
+    """What runs against what, and the inputs that gradients are taken of."""
+    shape = (1, 1, length, WIDTH) if isinstance(score, Additive) else (BATCH, HEADS, length, WIDTH)
+    query, key, value = (torch.randn(shape, requires_grad=True) for _ in range(3))
+    call = Call(query, key, score=score)
+    runs = {
+        "regard": lambda: attend(call, value),
+        "written out": lambda: weigh(call) @ value,
+        "torch": lambda: F.scaled_dot_product_attention(query, key, value),
+    }
+    if by_hand := typed_by_hand(score, query, key, value):
+        runs["by hand"] = by_hand
+    held = shape[0] * shape[1] * length**2 * 4 * (3 * HIDDEN if isinstance(score, Additive) else 4)
+    if held > FITS:
+        del runs["written out"]
+    inputs = [query, key, value, *(weight for weight in score.parameters() if weight.requires_grad)]
+    return runs, inputs
+
+
+def typed_by_hand(score: Score, query: Tensor, key: Tensor, value: Tensor) -> Callable[[], Tensor] | None:
+    """The same score as one would type it around torch's attention: what its own arithmetic costs at the least."""
+    sdpa = F.scaled_dot_product_attention
+    match score:
+        case Cosine():
+            return lambda: sdpa(
+                F.normalize(query, dim=-1) / score.log_temperature.exp(),
+                F.normalize(key, dim=-1),
+                value,
+                scale=1.0,
+            )
+        case Bilinear():
+            return lambda: sdpa(query @ score.weight, key, value, scale=1.0)
+        case LowRank():
+            return lambda: sdpa(query @ score.query_weight.mT @ score.key_weight, key, value, scale=1.0)
+    return None
+
+
+def masked_contenders(length: int) -> tuple[dict[str, Callable[[], Tensor]], list[Tensor]]:
+    """What contract 3 costs: a padded causal batch, with and without zeroing the padding first."""
+    query, key, value = (torch.randn(BATCH, HEADS, length, WIDTH, requires_grad=True) for _ in range(3))
+    mask = causal() & lengths(torch.tensor([length, length * 2 // 3]))
+    runs = {
+        "regard": lambda: attend(query, key, value, mask),
+        "torch": lambda: F.scaled_dot_product_attention(query, key, value, is_causal=True),
+    }
+    return runs, [query, key, value]
+
+
+def measure(
+    runs: dict[str, Callable[[], Tensor]], inputs: list[Tensor], backward: bool, rounds: int
+) -> dict[str, list[float]]:
+    """Milliseconds of every contender in every round."""
+
+    def once(run: Callable[[], Tensor]) -> float:
+        start = time.perf_counter()
+        _run(run, inputs, backward)
+        return (time.perf_counter() - start) * 1e3
+
+    for run in runs.values():
+        once(run)
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name in random.sample(list(runs), len(runs)):
+            times[name].append(once(runs[name]))
+    return times
+
+
+def _run(run: Callable[[], Tensor], inputs: list[Tensor], backward: bool) -> None:
+    if backward:
+        torch.autograd.grad(run().sum(), inputs, allow_unused=True)
+    else:
+        with torch.no_grad():
+            run()
+
+
+def peak_megabytes(run: Callable[[], Tensor], inputs: list[Tensor], backward: bool) -> float:
+    """The most that tensors held at once, from the allocator's events."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        _run(run, inputs, backward)
+    events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak / 2**20
+
+
+def rows_of(
+    name: str, length: int, runs: dict[str, Callable[[], Tensor]], inputs: list[Tensor], rounds: int
+) -> list[Row]:
+    """Both modes of every contender, as rows."""
+    rows = []
+    for mode in ("forward", "forward + backward"):
+        backward = mode != "forward"
+        times = measure(runs, inputs, backward, rounds)
+        for contender, run in runs.items():
+            ratios = [mine / other for mine, other in zip(times[contender], times["torch"], strict=True)]
+            rows.append(
+                Row(
+                    name,
+                    length,
+                    mode,
+                    contender,
+                    statistics.median(times[contender]),
+                    _spread(times[contender]),
+                    statistics.median(ratios),
+                    _spread(ratios),
+                    peak_megabytes(run, inputs, backward),
+                )
+            )
+    return rows
+
+
+def _spread(values: list[float]) -> tuple[float, float]:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 10], ordered[-1 - len(ordered) // 10]
+
+
+def table(rows: list[Row], machine: dict[str, object]) -> str:
+    """The rows as Markdown, one line a score, length and mode."""
+    lines = [
+        "# Attention on the CPU: regard, written out, torch",
+        "",
+        "Made by `python benchmarks/attention.py`. "
+        + "; ".join(f"{name}: {value}" for name, value in machine.items())
+        + ".",
+        "",
+        f"Shapes: batch {BATCH} × {HEADS} heads × length × {WIDTH}, float32; additive 1 × 1 × length × {WIDTH} with "
+        f"{HIDDEN} hidden units. `×` is the median, within interleaved rounds, of the time over that of torch's "
+        "`scaled_dot_product_attention` on the same shapes (tenth to ninetieth percentile). MB is the peak held by "
+        "tensors beyond the inputs. `by hand` is the same score typed around torch's attention: cosine, bilinear and "
+        "low-rank do arithmetic that the bare kernel does not, which shows at short lengths. `padded causal` is `causal() & lengths(n)` against torch's bare `is_causal`, "
+        "which does not protect against what is in the padding. An empty cell under `written` would have held more "
+        f"than {FITS >> 30} GB.",
+        "",
+        "| score | length | mode | regard ms | written ms | torch ms | regard × | by hand × | written × "
+        "| regard MB | written MB | torch MB |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    cells = {(row.score, row.length, row.mode, row.contender): row for row in rows}
+    for score, length, mode in dict.fromkeys((row.score, row.length, row.mode) for row in rows):
+        ours, plain, theirs, typed = (
+            cells.get((score, length, mode, who)) for who in ("regard", "written out", "torch", "by hand")
+        )
+        parts = [score, str(length), mode]
+        parts += ["" if row is None else f"{row.milliseconds:.2f}" for row in (ours, plain, theirs)]
+        parts += [_ratio(row) for row in (ours, typed, plain)]
+        parts += ["" if row is None else f"{row.megabytes:.1f}" for row in (ours, plain, theirs)]
+        lines.append("| " + " | ".join(parts) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _ratio(row: Row | None) -> str:
+    if row is None:
+        return ""
+    return f"{row.ratio:.2f} ({row.ratio_spread[0]:.2f}–{row.ratio_spread[1]:.2f})"
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Time and memory over length, a panel a score."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    names = list(dict.fromkeys(row.score for row in rows))
+    figure, axes = plt.subplots(2, len(names), figsize=(3 * len(names), 6), sharex=True, squeeze=False)
+    colours = {"regard": "#0072B2", "written out": "#D55E00", "torch": "#666666"}
+    for column, name in enumerate(names):
+        for contender, colour in colours.items():
+            mine = [
+                r for r in rows if (r.score, r.contender, r.mode) == (name, contender, "forward + backward")
+            ]
+            lengths_ = [row.length for row in mine]
+            style = "--" if contender == "torch" else "-"
+            axes[0, column].plot(
+                lengths_, [row.milliseconds for row in mine], style, color=colour, marker="o", ms=3
+            )
+            axes[1, column].plot(
+                lengths_,
+                [row.megabytes for row in mine],
+                style,
+                color=colour,
+                marker="o",
+                ms=3,
+                label=contender,
+            )
+        axes[0, column].set(title=name, xscale="log", yscale="log")
+        axes[1, column].set(xlabel="length", xscale="log", yscale="log")
+    axes[0, 0].set_ylabel("ms, forward + backward")
+    axes[1, 0].set_ylabel("peak MB")
+    axes[1, -1].legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def machine() -> dict[str, object]:
+    """What the run depended on."""
+    model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line), "")
+    return {
+        "cpu": model or platform.processor(),
+        "threads": torch.get_num_threads(),
+        "load at start": round(os.getloadavg()[0], 2),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="up to 1024 positions, few repeats")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results"
+    )
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    random.seed(0)
+    about, rows = machine(), []
+    for length in (128, 256, 512, 1024) if options.quick else (128, 256, 512, 1024, 2048, 4096):
+        rounds = max(5, min(50, 2**15 // length)) // (4 if options.quick else 1)
+        for name, score in scores().items():
+            rows += rows_of(name, length, *contenders(name, score, length), rounds)
+        rows += rows_of("padded causal", length, *masked_contenders(length), rounds)
+        print(f"length {length} done", flush=True)
+    text = table(rows, about)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "attention.md").write_text(text)
+    (options.out / "attention.json").write_text(
+        json.dumps({"machine": about, "rows": [asdict(row) for row in rows]}, indent=1)
+    )
+    draw(rows, options.out / "attention.png")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
