@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from regard.attention.weights import lookup as lookup
     from regard.attention.weights import weigh as weigh
     from regard.errors import RegardError as RegardError
+    from regard.sight.heatmap import Heatmap as Heatmap
+    from regard.sight.heatmap import heatmap as heatmap
+    from regard.sight.sheet import sheet as sheet
 
 __version__ = "0.1.0"
 
@@ -46,6 +49,8 @@ _HOMES = {
     "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
     "attention.weights": ["lookup", "weigh"],
     "errors": ["RegardError"],
+    "sight.heatmap": ["Heatmap", "heatmap"],
+    "sight.sheet": ["sheet"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)

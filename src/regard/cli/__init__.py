@@ -1,0 +1,73 @@
+"""The command line, one file per verb. Nothing heavy is imported before a verb runs."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from regard import __version__
+from regard.cli import demo
+from regard.errors import RegardError
+
+app = typer.Typer(
+    name="regard",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> bool:
+    if asked:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit
+    return asked
+
+
+def regard(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Attention models you can see."""
+
+
+app.callback(
+    epilog="[bold]Examples[/]\n\n$ regard demo\n\n$ regard demo --help\n\n$ regard --version",
+)(regard)
+app.command(
+    epilog="[bold]Examples[/]\n\n$ regard demo\n\n"
+    '$ regard demo --sentence "she sells sea shells by the sea shore"\n\n$ regard demo --out my-pictures'
+)(demo.demo)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 well, 2 for a mistake in what was asked (one line says which), 130 for Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a letter shows ? instead
+    try:
+        code = app(
+            args=list(sys.argv[1:] if arguments is None else arguments) or ["--help"],
+            prog_name="regard",
+            standalone_mode=False,
+        )
+    except RegardError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        # Typer brings its own click or uses an installed one: a mistake in the options is known by what it can do.
+        if isinstance(error, typer.Abort):
+            sys.exit(130)
+        if not hasattr(error, "format_message"):
+            raise
+        _fail(error.format_message())
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"regard: {' '.join(message.split())}", err=True)
+    sys.exit(2)

@@ -1,0 +1,1 @@
+"""Data: what models are fed with. Knows no model."""

@@ -1,0 +1,1 @@
+"""Sight: pictures of attention."""

@@ -1,0 +1,118 @@
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import regard
+from regard import cli
+from regard.cli import app, main
+
+
+def run(*arguments, **environment):
+    command = [sys.executable, "-m", "regard", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=120
+    )
+
+
+def outcome(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["--version"], ["-h"], []])
+def test_asking_for_help_does_not_import_torch(arguments):
+    script = (
+        "import sys\nfrom regard.cli import main\n"
+        f"try:\n    main({arguments!r})\nexcept SystemExit as ended:\n    assert not ended.code\n"
+        "heavy = {'torch', 'numpy', 'PIL'} & set(sys.modules)\nsys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "regard" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])
+def test_every_help_shows_examples(arguments):
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "100", "TERM": "dumb"})
+    assert result.exit_code == 0
+    assert "Examples" in result.output
+    assert "$ regard demo" in result.output
+
+
+def test_each_verb_is_listed_in_the_help():
+    assert "demo" in CliRunner().invoke(app, ["--help"]).output
+
+
+def test_the_version_is_that_of_the_package():
+    assert CliRunner().invoke(app, ["--version"]).output == f"regard {regard.__version__}\n"
+    assert run("--version").stdout == f"regard {regard.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["demo", "--sentence", ""], "no words"),
+        (["demo", "--sentence", " \n\t "], "no words"),
+        (["demo", "--sentence", "x " * 121], "121"),
+        (["demo", "--sentence"], "--sentence"),
+        (["demo", "--nonsense"], "--nonsense"),
+        (["nonsense"], "nonsense"),
+        (["demo", "nonsense"], "nonsense"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(capsys, tmp_path, monkeypatch, arguments, named):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = outcome(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("regard: ")
+    assert named in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("out", ["a-file", "a-file/inside"])
+def test_a_folder_that_cannot_be_written_is_named(capsys, tmp_path, out):
+    (tmp_path / "a-file").touch()
+    code, said, err = outcome(capsys, "demo", "--out", str(tmp_path / out))
+    assert (code, said) == (2, "")
+    assert str(tmp_path / out) in err
+    assert err.count("\n") == 1
+
+
+def test_an_error_deep_inside_is_one_line_too(capsys, monkeypatch, tmp_path):
+    def fail(*_):
+        raise regard.RegardError("two\nlines")
+
+    monkeypatch.setattr("regard.cli.demo.show", fail)
+    code, _, err = outcome(capsys, "demo", "--out", str(tmp_path))
+    assert (code, err) == (2, "regard: two lines\n")
+
+
+def test_what_is_no_mistake_of_the_user_is_not_hidden(monkeypatch, tmp_path):
+    def fail(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("regard.cli.demo.show", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["demo", "--out", str(tmp_path)])
+
+
+def test_an_interruption_ends_quietly_with_130(tmp_path):
+    command = [sys.executable, "-m", "regard", "demo", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("regard")  # it is under way, and about to import torch
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.strip() == ""
+
+
+def test_the_entry_point_and_the_module_are_the_same():
+    assert cli.main is main
+    assert run("--help").stdout == run("-h").stdout != ""
