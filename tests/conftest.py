@@ -17,6 +17,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--grid", action="store_true", help="hold the contracts over every case, not a pairwise sample"
     )
+    parser.addoption(
+        "--device", default="cpu", help="where tensors are made: cpu, or cuda on a machine that has one"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    torch.set_default_device(config.getoption("--device"))
 
 
 @pytest.fixture(autouse=True)

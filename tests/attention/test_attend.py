@@ -105,8 +105,10 @@ def kernels_of(call: Call, value: torch.Tensor) -> set[str]:
 
 
 FLASH = "aten::_scaled_dot_product_flash_attention_for_cpu"
+on_the_cpu = pytest.mark.skipif("config.getoption('--device') != 'cpu'", reason="names the kernel of the CPU")
 
 
+@on_the_cpu
 @pytest.mark.parametrize("score", [name for name in scores() if name != "additive"])
 @pytest.mark.parametrize("value_width", [5, 8, 11])
 @pytest.mark.parametrize("mask", ["none", "causal", "causal-lengths", "window", "keep"])
@@ -121,6 +123,7 @@ def test_five_scores_reach_the_fused_kernel(score: str, value_width: int, mask: 
     assert FLASH in kernels_of(call, torch.randn(3, kv_heads, 11, value_width))
 
 
+@on_the_cpu
 def test_a_fixed_bias_reaches_the_fused_kernel_and_a_learned_one_cannot() -> None:
     query = torch.randn(1, 4, 6, 8)
     assert FLASH in kernels_of(Call(query, query, causal(), ALiBi(4)), query)

@@ -116,7 +116,7 @@ def test_a_mistake_names_what_was_given(make, said: str) -> None:  # type: ignor
 
 
 def extent(queries: int, keys: int) -> Extent:
-    return Extent(queries=queries, keys=keys, device=torch.device("cpu"))
+    return Extent(queries=queries, keys=keys, device=torch.get_default_device())
 
 
 counts = st.integers(0, 7)

@@ -36,7 +36,8 @@ def square_masks() -> dict[str, Callable[[], Mask | None]]:
     """Masks for queries and keys at the same LENGTH positions. The third row of the batch is hard: often empty."""
     n = torch.tensor([LENGTH, 7, 0])
     ids = torch.tensor([[0] * 4 + [1] * 7, [0] * 3 + [1] * 2 + [2] * 4 + [-1] * 2, [-1] * LENGTH])
-    sparse = torch.rand(BATCH, HEADS, LENGTH, LENGTH, generator=torch.Generator().manual_seed(3)) > 0.7
+    chance = torch.Generator().manual_seed(3)
+    sparse = torch.rand(BATCH, HEADS, LENGTH, LENGTH, generator=chance, device="cpu") > 0.7
     sparse[:, :, 4] = False
     sparse[..., 6] = False
     return {
@@ -143,7 +144,7 @@ def every_case() -> list[Case]:
 
 def pairwise(cases: list[Case]) -> list[Case]:
     """A few cases in which every two values of two axes meet at least once (greedy, in a fixed order)."""
-    order = torch.randperm(len(cases), generator=torch.Generator().manual_seed(5)).tolist()
+    order = torch.randperm(len(cases), generator=torch.Generator().manual_seed(5), device="cpu").tolist()
     met: set[tuple[object, ...]] = set()
     chosen = []
     for wanted in (6, 4, 2, 1):  # first the cases that show many new pairs, last those that show one

@@ -28,6 +28,12 @@ def test_rotary_scores_depend_on_the_difference_alone_and_lengths_stay() -> None
     torch.testing.assert_close(rotary(q, offset=77).norm(), q.norm())
 
 
+def test_angles_keep_their_digits_in_a_half_precision_model() -> None:
+    x = torch.randn(1, 8).bfloat16()
+    far = Rotary(8).bfloat16()(x, offset=4097)
+    torch.testing.assert_close(far.double(), Rotary(8)(x.double(), offset=4097), rtol=0, atol=0.03)
+
+
 @pytest.mark.usefixtures("as_a_user")
 def test_mistakes_are_named() -> None:
     with pytest.raises(RegardError, match="width=5"):

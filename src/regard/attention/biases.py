@@ -41,26 +41,35 @@ class Bias(ABC):
         self, queries: int, keys: int, *, device: torch.device | str | None = None
     ) -> Float[Tensor, "*batch {queries} {keys}"]:
         """The whole matrix."""
-        extent = Extent(queries=queries, keys=keys, device=torch.device(device or "cpu"))
+        extent = Extent(queries=queries, keys=keys, device=torch.device(device or torch.get_default_device()))
         return self.block(extent.rows, extent.columns, extent)
 
 
-class ALiBi(nn.Module, Bias):
+@dataclass(frozen=True)
+class ALiBi(Bias):
     """−m·|i − j|, with a slope m a head: 2^(−8/n), 2^(−16/n), … for n heads (Press 2022).
 
     For a number of heads that is no power of two, the paper's own code takes the slopes of the power below and
     fills up with every other slope of the power above; so does this.
     """
 
-    def __init__(self, heads: int) -> None:
-        super().__init__()
-        self.register_buffer("slopes", torch.tensor(_slopes(heads)), persistent=False)
-        self.slopes: Tensor
+    heads: int
+
+    def __post_init__(self) -> None:
+        if self.heads < 1:
+            raise RegardError(f"ALiBi(heads={self.heads}): at least one head")
+
+    def slopes(self, device: torch.device | None = None) -> Float[Tensor, " heads"]:
+        """The slope of each head."""
+        power = 1 << (self.heads.bit_length() - 1)
+        head = torch.arange(self.heads, device=device)
+        exponent = torch.where(head < power, 8 * (head + 1), 4 * (2 * (head - power) + 1)) / power
+        return torch.exp2(-exponent)
 
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
         """−m·|i − j|, [heads, rows, columns]."""
         distance = (columns - rows[:, None]).abs()
-        return -self.slopes.to(rows.device)[:, None, None] * distance
+        return -self.slopes(rows.device)[:, None, None] * distance
 
 
 class RelativeBuckets(nn.Module, Bias):
@@ -144,9 +153,3 @@ class _Shifted(Bias):
 
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
         return self.bias.block(rows + self.offset, columns, extent)
-
-
-def _slopes(heads: int) -> list[float]:
-    power = 1 << (heads.bit_length() - 1)
-    slopes = [2 ** (-8 * (h + 1) / power) for h in range(power)]
-    return slopes + [2 ** (-4 * (h + 1) / power) for h in range(0, 2 * (heads - power), 2)]

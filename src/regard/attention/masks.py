@@ -69,7 +69,7 @@ class Mask(ABC):
     def _device(self) -> torch.device:
         held = (part for part in vars(self).values() if isinstance(part, Mask | Tensor))
         devices = [part.device if isinstance(part, Tensor) else part._device() for part in held]
-        return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
+        return next((device for device in devices if device.type != "cpu"), torch.get_default_device())
 
 
 def causal(*, offset: int | None = None) -> Mask:

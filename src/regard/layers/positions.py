@@ -98,21 +98,17 @@ class Gaussian(Positions):
             )
         m = width // 2
         reach = decay * horizon
-        spacing = (math.sqrt(reach**2 + 4 * math.pi * decay * m) - reach) / m
-        cut = m * spacing / (2 * math.sqrt(decay))
-        self.tolerance = 4 * math.exp(-(cut**2))
-        frequencies = (torch.arange(m, dtype=torch.float64) + 0.5) * spacing
-        share = torch.exp(-(frequencies**2) / (4 * decay))
-        self.register_buffer("frequencies", frequencies, persistent=False)
-        self.register_buffer("amplitudes", (share / share.sum()).sqrt(), persistent=False)
-        self.frequencies: Tensor
-        self.amplitudes: Tensor
+        self.decay = decay
+        self.spacing = (math.sqrt(reach**2 + 4 * math.pi * decay * m) - reach) / m
+        self.tolerance = 4 * math.exp(-((m * self.spacing) ** 2) / (4 * decay))
 
     def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
         """√share · [cos(ω t), sin(ω t)]."""
-        angle = positions[..., None] * self.frequencies.double()
-        waves = torch.cat([angle.cos(), angle.sin()], dim=-1)
-        return (waves * self.amplitudes.double().repeat(2)).float()
+        half = torch.arange(self.width // 2, device=positions.device, dtype=torch.float64)
+        frequencies = (half + 0.5) * self.spacing
+        share = torch.softmax(-(frequencies**2) / (4 * self.decay), 0)
+        angle = positions[..., None] * frequencies
+        return (torch.cat([angle.cos(), angle.sin()], dim=-1) * share.sqrt().repeat(2)).float()
 
 
 class Grid(nn.Module):

@@ -21,18 +21,17 @@ class Rotary(nn.Module):
             raise RegardError(
                 f"Rotary(width={width}): features turn in pairs, so the width of a head must be even"
             )
-        turns = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-        self.register_buffer("turns", turns, persistent=False)
-        self.turns: Tensor
+        self.width, self.base = width, base
 
     def forward(self, x: Float[Tensor, "*b n d"], *, offset: int = 0) -> Float[Tensor, "*b n d"]:
         """x, each position turned by its angle; the first stands at `offset`."""
-        if x.shape[-1] != 2 * len(self.turns):
-            raise RegardError(
-                f"Rotary was made for heads of width {2 * len(self.turns)}, and got {x.shape[-1]}"
-            )
-        positions = torch.arange(offset, offset + x.shape[-2], device=x.device)
-        angle = positions[:, None] * self.turns.double()
+        if x.shape[-1] != self.width:
+            raise RegardError(f"Rotary was made for heads of width {self.width}, and got {x.shape[-1]}")
+        # Angles are made anew in float64: a buffer would lose its digits when the model becomes bfloat16.
+        turns = self.base ** (
+            -torch.arange(0, self.width, 2, device=x.device, dtype=torch.float64) / self.width
+        )
+        angle = torch.arange(offset, offset + x.shape[-2], device=x.device)[:, None] * turns
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         even, odd = rearrange(x, "... (pair two) -> two ... pair", two=2)
         turned = [even * cos - odd * sin, even * sin + odd * cos]

@@ -24,6 +24,8 @@ def fused(
     is filled up with zeros, which changes no score and only adds columns of zeros to the result.
     """
     batch, width = query.shape[:-2], max(query.shape[-1], value.shape[-1])
+    if 0 in batch:  # nothing to compute, and torch 2.11 divides by the number of heads
+        return (query.sum(-1, keepdim=True) * 0).expand(*batch, query.shape[-2], value.shape[-1])
     if bias is not None:
         bias = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
     mixed = F.scaled_dot_product_attention(
