@@ -65,8 +65,8 @@ def attend(
             f"key {tuple(call.key.shape)} and value {tuple(value.shape)}: each key has one value, so all axes but "
             "the last must be equal"
         )
-    if not 0.0 <= dropout < 1.0:
-        raise RegardError(f"dropout={dropout}: a probability from 0 up to, but not, 1")
+    if not 0.0 <= dropout <= 1.0:
+        raise RegardError(f"dropout={dropout}: a probability, from 0 to 1")
     return attend_within(call, value, call.reach(), dropout=dropout)
 
 

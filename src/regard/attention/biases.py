@@ -138,7 +138,7 @@ class TensorBias(Bias):
 
     def reach(self, extent: Extent) -> Reach:
         """All pairs but those at −∞."""
-        allowed = self.block(extent.rows, extent.columns, extent) > -math.inf
+        allowed = self.block(extent.rows, extent.columns, extent) != -math.inf
         return Reach(extent=extent, rest=allowed)
 
 

@@ -1,6 +1,6 @@
 """One attention call, as a value."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -28,7 +28,7 @@ class Call:
     key: Float[Tensor, "*kv_batch k dk"]
     mask: Mask | None = None
     bias: Bias | None = None
-    score: Score = _SCALED_DOT
+    score: Score = field(default_factory=lambda: _SCALED_DOT)  # torch.compile wants it called, not held
     scale: float = 1.0
 
     def __post_init__(self) -> None:

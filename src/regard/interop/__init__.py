@@ -1,0 +1,1 @@
+"""Other people's attention: their modules over ours, their weights in and out."""
