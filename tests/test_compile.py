@@ -24,7 +24,7 @@ class Model(nn.Module):
         self.decoder = DecoderBlock(
             MultiHeadAttention(16, 4), MultiHeadAttention(16, 4), FeedForward(16, 20), partial(Residual, 16, placement=after)
         )
-        self.pool = AttentionPooling(MultiHeadAttention(16, 2), 16, queries=3)
+        self.pool = AttentionPooling(MultiHeadAttention(16, 2), queries=3)
 
     def forward(self, x, n):
         memory = self.encoder(x, mask=(causal() | window(2)) & lengths(n))

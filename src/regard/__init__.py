@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from regard.attention.attend import attend as attend
     from regard.attention.biases import ALiBi as ALiBi
+    from regard.attention.biases import Bias as Bias
     from regard.attention.biases import RelativeBuckets as RelativeBuckets
     from regard.attention.biases import TensorBias as TensorBias
     from regard.attention.call import Call as Call
@@ -41,7 +42,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "attention.attend": ["attend"],
-    "attention.biases": ["ALiBi", "RelativeBuckets", "TensorBias"],
+    "attention.biases": ["ALiBi", "Bias", "RelativeBuckets", "TensorBias"],
     "attention.call": ["Call"],
     "attention.explain": ["explain"],
     "attention.masks": ["Mask", "causal", "documents", "keep", "lengths", "prefix", "window"],

@@ -105,7 +105,10 @@ def test_what_is_no_mistake_of_the_user_is_not_hidden(monkeypatch, tmp_path):
 
 def test_an_interruption_ends_quietly_with_130(tmp_path):
     command = [sys.executable, "-m", "regard", "demo", "--out", str(tmp_path)]
+    # A shell that starts the tests in the background has them ignore Ctrl-C, and their children too.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        signal.signal(signal.SIGINT, before)
         assert process.stdout.readline().startswith("regard")  # it is under way, and about to import torch
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)

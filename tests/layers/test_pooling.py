@@ -7,7 +7,7 @@ from regard.layers.pooling import AttentionPooling
 
 
 def test_pooling_asks_learned_questions_of_what_is_there() -> None:
-    pool = AttentionPooling(MultiHeadAttention(6, 2, sizes=HeadSizes(key_input=5, output=3)), 6, queries=4)
+    pool = AttentionPooling(MultiHeadAttention(6, 2, sizes=HeadSizes(key_input=5, output=3)), queries=4)
     x, n = torch.randn(3, 7, 5), torch.tensor([7, 2, 0])
     pooled = pool(x, mask=lengths(keys=n))
     assert pooled.shape == (3, 4, 3)

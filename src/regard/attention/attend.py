@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from typing import Literal, overload
 
 import torch
-from einops import rearrange
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.biases import Bias
-from regard.attention.call import Call
+from regard.attention.call import Call, zero_unseen
 from regard.attention.kernels.fused import fused
 from regard.attention.kernels.written import additive, written
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
 from regard.attention.scores import Additive, Score, share
+from regard.attention.seams import through
 from regard.errors import RegardError
 
 
@@ -98,17 +98,24 @@ def attend_within(
     call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
 ) -> Tensor:
     """`attend`, for a caller that knows what the call can reach and may have zeroed what nobody uses already."""
+
+    def proceed(asked: Call) -> Tensor:
+        if asked is call:
+            return compute(call, value, reach, dropout=dropout, tidied=tidied)
+        return compute(asked, value, asked.reach(), dropout=dropout, tidied=False)  # changed at the seam
+
+    return through(call, value, proceed)
+
+
+def compute(
+    call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
+) -> Tensor:
+    """The output of a call that is past the seam."""
     choice = choose(call, reach)
-    looking = None if reach is None else reach.looking()
-    seen = None if reach is None or tidied else reach.seen()
-    query, key = call.query, call.key
-    # A kernel multiplies what is masked by zero, and 0 · NaN is NaN: what nobody uses must not be there.
-    if looking is not None and not tidied:
-        query = torch.where(looking[..., None], query, 0.0)
-    if seen is not None:
-        seen = _by_key_head(seen, key.shape[:-2])[..., None]
-        key, value = torch.where(seen, key, 0.0), torch.where(seen, value, 0.0)
-    query, key = call.score.map_query(query), call.score.map_key(key)
+    if not tidied:
+        value = value if reach is None else zero_unseen(value, reach.seen())
+        call = call.tidied(reach)
+    query, key = call.score.map_query(call.query), call.score.map_key(call.key)
     allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
     bias = call.biases()
     scale = call.scale * call.score.factor(call.query.shape[-1])
@@ -124,11 +131,5 @@ def attend_within(
         else:
             scores = query @ key.mT * scale
         mixed = written(scores, value, bias, allowed, dropout)
+    looking = None if reach is None else reach.looking()
     return mixed if looking is None else torch.where(looking[..., None], mixed, 0.0)
-
-
-def _by_key_head(seen: Bool[Tensor, "*batch k"], batch: tuple[int, ...]) -> Bool[Tensor, "*_batch k"]:
-    """Seen by any of the query heads that share a key head."""
-    if seen.ndim == 1 or seen.shape[-2] in (1, batch[-1]):
-        return seen
-    return rearrange(seen, "... (g h) k -> ... g h k", g=batch[-1]).any(-2)

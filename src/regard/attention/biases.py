@@ -69,7 +69,7 @@ class ALiBi(Bias):
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
         """−m·|i − j|, [heads, rows, columns]."""
         distance = (columns - rows[:, None]).abs()
-        return -self.slopes(rows.device)[:, None, None] * distance
+        return self.slopes(rows.device)[:, None, None] * -distance
 
 
 class RelativeBuckets(nn.Module, Bias):

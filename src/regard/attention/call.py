@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
+import torch
+from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -99,6 +101,17 @@ class Call:
             forbidden = replace(forbidden, rest=rest.reshape(*([1] * (axes + 2 - rest.ndim)), *rest.shape))
         return forbidden if masked is None else masked & forbidden
 
+    def tidied(self, reach: Reach | None) -> "Call":
+        """The call with zeros in queries that look at nothing and in keys that nobody sees.
+
+        What is masked gets multiplied by zero, forward or backward, and 0 · NaN is NaN: so it must not be there.
+        """
+        looking, seen = (None, None) if reach is None else (reach.looking(), reach.seen())
+        if looking is None and seen is None:
+            return self
+        query = self.query if looking is None else torch.where(looking[..., None], self.query, 0.0)
+        return replace(self, query=query, key=zero_unseen(self.key, seen))
+
     def allowed(self) -> Bool[Tensor, "... q k"] | None:
         """The mask as a matrix, with the batch axes of the call; None for everything."""
         if self.mask is None:
@@ -120,3 +133,14 @@ class Call:
                 f"give it 2 or {axes} axes, of size 1 where nothing changes"
             )
         return matrix
+
+
+def zero_unseen(
+    rows: Float[Tensor, "*kv k d"], seen: Bool[Tensor, "... k"] | None
+) -> Float[Tensor, "*kv k d"]:
+    """Keys or values with zeros where no query looks; several query heads may share a head of theirs."""
+    if seen is None:
+        return rows
+    if seen.ndim > 1 and seen.shape[-2] not in (1, rows.shape[-3]):
+        seen = rearrange(seen, "... (g h) k -> ... g h k", g=rows.shape[-3]).any(-2)
+    return torch.where(seen[..., None], rows, 0.0)

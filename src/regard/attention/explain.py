@@ -26,8 +26,8 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
     if choice.kernel == "fused":
         lines.append(("kernel", f"torch's scaled_dot_product_attention; {_backend(call, dropout)}"))
     else:
-        size = batch.numel() * call.extent.queries * call.extent.keys * call.query.element_size() / 2**20
-        lines.append(("kernel", f"the weights are held in memory, {size:.3g} MB at a time"))
+        size = batch.numel() * call.extent.queries * call.extent.keys * call.query.element_size()
+        lines.append(("kernel", f"the weights are held in memory, {_bytes(size)} at a time"))
         lines.append(("why", choice.ruled_out or ""))
     lines.append(("score", _score(call)))
     lines.append(("mask", _mask(call, choice)))
@@ -69,3 +69,8 @@ def _widths(call: Call, value_width: int) -> list[tuple[str, str]]:
         return []
     narrow, wide = ("value", key_width) if value_width < key_width else ("query and key", value_width)
     return [("widths", f"key {key_width}, value {value_width}: {narrow} filled up with zeros to {wide}")]
+
+
+def _bytes(size: int) -> str:
+    unit = next((unit for unit in (2**30, 2**20, 2**10) if size >= unit), 1)
+    return f"{size / unit:.3g} {({2**30: 'GB', 2**20: 'MB', 2**10: 'KB'}).get(unit, 'bytes')}"

@@ -80,6 +80,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         sizes = sizes or HeadSizes()
+        self.width = width
         self.heads = heads
         self.kv_heads = sizes.kv_heads or heads
         if heads < 1 or heads % self.kv_heads:
@@ -124,7 +125,7 @@ class MultiHeadAttention(nn.Module):
         reach = reach_of(mask, query, key)
         looking, seen = (None, None) if reach is None else (reach.looking(), reach.seen())
         memory = self.remember(_zeroed(key, seen), None if value is None else _zeroed(value, seen))
-        projected = self.input.asking(_zeroed(query, looking))
+        projected = self.input.queries(_zeroed(query, looking))
         return self._mix(projected, memory, mask, reach)
 
     def within(
@@ -138,13 +139,14 @@ class MultiHeadAttention(nn.Module):
         self, key: Float[Tensor, "*b k dk"], value: Float[Tensor, "*b k dv"] | None = None
     ) -> KeyValue:
         """Keys and values of a memory that will be asked more than once."""
-        return self._kept(*self.input.answering(key, key if value is None else value), offset=0)
+        value = key if value is None else value
+        return self._kept(self.input.keys(key), self.input.values(value), offset=0)
 
     def recall(
         self, query: Float[Tensor, "*b q d"], memory: KeyValue, *, mask: Mask | None = None
     ) -> Float[Tensor, "*b q do"]:
         """What each query takes from a remembered memory."""
-        return self._mix(self.input.asking(query), memory, mask)
+        return self._mix(self.input.queries(query), memory, mask)
 
     def step(
         self, x: Float[Tensor, "*b q d"], past: KeyValue | None = None, *, mask: Mask | None = None
@@ -160,17 +162,24 @@ class MultiHeadAttention(nn.Module):
         return self._mix(query, past, mask, offset=offset), past
 
     def call(
-        self, query: Float[Tensor, "*b q d"], memory: KeyValue, mask: Mask | None, offset: int = 0
+        self,
+        query: Float[Tensor, "*b q dq"],
+        key: Float[Tensor, "*b k dk"] | None = None,
+        *,
+        mask: Mask | None = None,
     ) -> Call:
-        """The attention call that projected queries make."""
-        split = self._turned(rearrange(query, "... n (h d) -> ... h n d", h=self.heads), offset)
+        """The attention call that the heads make for these inputs, to be weighed, explained or looked at."""
+        keys = self._split(self.input.keys(query if key is None else key), self.kv_heads)
+        return self._call(self.input.queries(query), self._turned(keys, 0), mask, offset=0)
+
+    def _call(self, query: Tensor, key: Tensor, mask: Mask | None, offset: int) -> Call:
         bias = None if self.bias is None else self.bias.shifted(offset)
-        return Call(split, memory.key, mask, bias, self.score)
+        return Call(self._turned(self._split(query, self.heads), offset), key, mask, bias, self.score)
 
     def _mix(
         self, query: Tensor, memory: KeyValue, mask: Mask | None, reach: Reach | None = None, offset: int = 0
     ) -> Tensor:
-        call = self.call(query, memory, mask, offset)
+        call = self._call(query, memory.key, mask, offset)
         # Where those that look are those that are seen, no unused position is left once the input has none.
         tidied = reach is not None and reach.mirrored and self.bias is None
         dropout = self.dropout if self.training else 0.0
@@ -178,8 +187,11 @@ class MultiHeadAttention(nn.Module):
         return self.output(rearrange(mixed, "... h n d -> ... n (h d)"))
 
     def _kept(self, key: Tensor, value: Tensor, offset: int) -> KeyValue:
-        key, value = (rearrange(part, "... n (h d) -> ... h n d", h=self.kv_heads) for part in (key, value))
+        key, value = self._split(key, self.kv_heads), self._split(value, self.kv_heads)
         return KeyValue(self._turned(key, offset), value)
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        return rearrange(x, "... n (h d) -> ... h n d", h=heads)
 
     def _turned(self, x: Tensor, offset: int) -> Tensor:
         return x if self.rotary is None else self.rotary(x, offset=offset)

@@ -1,7 +1,5 @@
 """The linear maps from what enters attention to queries, keys and values."""
 
-from collections.abc import Iterator
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -34,30 +32,27 @@ class InProjection(nn.Module):
         if self.packed:
             query, key, value = self.all(x).split(self.outputs, dim=-1)
             return query, key, value
-        return self.asking(x), *self.answering(x, x)
+        return self.queries(x), self.keys(x), self.values(x)
 
-    def asking(self, x: Float[Tensor, "*batch q d"]) -> Tensor:
-        """The queries of x."""
-        weight, bias = next(self._parts())
-        return F.linear(x, weight, bias)
+    def queries(self, x: Float[Tensor, "*batch q d"]) -> Tensor:
+        """W_q x."""
+        return F.linear(x, *self._parts()[0])
 
-    def answering(
-        self, x: Float[Tensor, "*batch k d"], y: Float[Tensor, "*batch k e"]
-    ) -> tuple[Tensor, Tensor]:
-        """The keys of x and the values of y."""
-        _, key, value = self._parts()
-        return F.linear(x, *key), F.linear(y, *value)
+    def keys(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
+        """W_k x."""
+        return F.linear(x, *self._parts()[1])
 
-    def _parts(self) -> Iterator[tuple[Tensor, Tensor | None]]:
+    def values(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
+        """W_v x."""
+        return F.linear(x, *self._parts()[2])
+
+    def _parts(self) -> list[tuple[Tensor, Tensor | None]]:
         """Weight and bias of query, key and value; views where they are packed."""
         if not self.packed:
-            yield from ((linear.weight, linear.bias) for linear in (self.query, self.key, self.value))
-            return
-        start = 0
-        for size in self.outputs:
-            rows = slice(start, start + size)
-            yield self.all.weight[rows], None if self.all.bias is None else self.all.bias[rows]
-            start += size
+            return [(linear.weight, linear.bias) for linear in (self.query, self.key, self.value)]
+        weights = torch.split(self.all.weight, list(self.outputs))
+        biases = (None,) * 3 if self.all.bias is None else torch.split(self.all.bias, list(self.outputs))
+        return list(zip(weights, biases, strict=True))
 
 
 def glorot(linear: nn.Linear) -> nn.Linear:

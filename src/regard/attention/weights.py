@@ -52,6 +52,7 @@ def weigh(
 
 def match(call: Call) -> Float[Tensor, "*batch q k"]:
     """scale · score(Q, K) + bias, and −∞ where a query may not look."""
+    call = call.tidied(call.reach())
     scores = call.score(call.query, call.key) * call.scale
     biases = call.biases()
     if biases is not None:
@@ -71,7 +72,7 @@ def softmax(scores: Float[Tensor, "*batch q k"]) -> Float[Tensor, "*batch q k"]:
 def lookup(call: Call, value: Float[Tensor, "*batch k dv"]) -> Float[Tensor, "*out q dv"]:
     """Hard attention: the value of the single best key, what soft attention becomes as its scale grows.
 
-    Of equal keys the first is taken. A query that may look at nothing gets zeros.
+    Of equal keys one is taken. A query that may look at nothing gets zeros.
     """
     scores = match(call)
     value = share(value, call.query)

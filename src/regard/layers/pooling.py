@@ -11,9 +11,9 @@ from regard.attention.multihead import MultiHeadAttention
 class AttentionPooling(nn.Module):
     """A sequence of any length becomes `queries` vectors, the answers to as many learned questions (Lee 2019)."""
 
-    def __init__(self, attention: MultiHeadAttention, width: int, *, queries: int = 1) -> None:
+    def __init__(self, attention: MultiHeadAttention, *, queries: int = 1) -> None:
         super().__init__()
-        self.queries = nn.Parameter(torch.randn(queries, width) / width**0.5)
+        self.queries = nn.Parameter(torch.randn(queries, attention.width) / attention.width**0.5)
         self.attention = attention
 
     def forward(

@@ -5,6 +5,7 @@ import math
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.functional import scaled_dot_product_attention  # ours: watchers stand in for the attribute of F
 
 
 def fused(
@@ -28,7 +29,7 @@ def fused(
         return (query.sum(-1, keepdim=True) * 0).expand(*batch, query.shape[-2], value.shape[-1])
     if bias is not None:
         bias = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
-    mixed = F.scaled_dot_product_attention(
+    mixed = scaled_dot_product_attention(
         _four_axes(_widen(query, width)),
         _four_axes(_widen(key, width)),
         _four_axes(_widen(value, width)),

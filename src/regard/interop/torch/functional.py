@@ -39,27 +39,16 @@ def multi_head_attention_forward(
     the hint `is_causal` is always believed, the extra keys of `bias_k` and `add_zero_attn` are seen by all, and a
     query that may look at nothing gets 0 (see `strict_nan`).
     """
-    q_weight, k_weight, v_weight = q_proj_weight, k_proj_weight, v_proj_weight
-    if not use_separate_proj_weight:
-        q_weight, k_weight, v_weight = (None,) * 3 if in_proj_weight is None else in_proj_weight.chunk(3)
-    if q_weight is None or k_weight is None or v_weight is None:
-        wanted = "q_, k_ and v_proj_weight" if use_separate_proj_weight else "in_proj_weight"
-        raise AssertionError(
-            f"use_separate_proj_weight={use_separate_proj_weight} needs {wanted}, and got None"
-        )
-    parameters = Parameters(
-        width=embed_dim_to_check,
-        heads=num_heads,
-        packed=not use_separate_proj_weight,
-        query=q_weight,
-        key=k_weight,
-        value=v_weight,
-        bias=in_proj_bias,
-        key_row=bias_k,
-        value_row=bias_v,
-        zero_row=add_zero_attn,
-        out=out_proj_weight,
-        out_bias=out_proj_bias,
+    parameters = function_parameters(
+        embed_dim_to_check,
+        num_heads,
+        None if use_separate_proj_weight else in_proj_weight,
+        (q_proj_weight, k_proj_weight, v_proj_weight),
+        in_proj_bias,
+        (bias_k, bias_v),
+        add_zero_attn,
+        (out_proj_weight, out_proj_bias),
+        separate=use_separate_proj_weight,
     )
     return multi_head(
         parameters,
@@ -74,4 +63,39 @@ def multi_head_attention_forward(
         need_weights=need_weights,
         average_attn_weights=average_attn_weights,
         static=Static(key=static_k, value=static_v),
+    )
+
+
+def function_parameters(
+    width: int,
+    heads: int,
+    packed: Tensor | None,
+    apart: tuple[Tensor | None, Tensor | None, Tensor | None],
+    bias: Tensor | None,
+    rows: tuple[Tensor | None, Tensor | None],
+    zero_row: bool,
+    out: tuple[Tensor, Tensor | None],
+    *,
+    separate: bool,
+) -> Parameters:
+    """The parameters among the arguments of torch's function."""
+    query, key, value = apart
+    if not separate:
+        query, key, value = (None,) * 3 if packed is None else packed.chunk(3)
+    if query is None or key is None or value is None:
+        wanted = "q_, k_ and v_proj_weight" if separate else "in_proj_weight"
+        raise AssertionError(f"use_separate_proj_weight={separate} needs {wanted}, and got None")
+    return Parameters(
+        width=width,
+        heads=heads,
+        packed=not separate,
+        query=query,
+        key=key,
+        value=value,
+        bias=bias,
+        key_row=rows[0],
+        value_row=rows[1],
+        zero_row=zero_row,
+        out=out[0],
+        out_bias=out[1],
     )

@@ -1,7 +1,5 @@
 """Multi-head attention with torch's parameters: project, split into heads, attend, join."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -34,17 +32,23 @@ def multi_head(
     """The output, and the weights for those who want them. Asking for weights changes no bit of the output."""
     if not 0.0 <= dropout <= 1.0:
         raise RegardError(f"dropout={dropout}: a probability is between 0 and 1")
-    with_batch = batched(query, key, value, key_padding_mask, attn_mask, parameters.heads)
-    if not with_batch:
-        batch_first = True
-        query, key, value = query[None], key[None], value[None]
-        key_padding_mask = None if key_padding_mask is None else key_padding_mask[None]
-    masks = TorchMasks(pairs=attn_mask, padding=key_padding_mask, is_causal=is_causal)
-    parameters.check(query, key, value, batch_axis=0 if batch_first else 1)
-    call, values = _call(parameters, query, key, value, masks, batch_first, static or Static())
+    with_batch = query.ndim == 3
+    batch_first = batch_first or not with_batch
+    call, values = torch_call(
+        parameters,
+        query,
+        key,
+        value,
+        batch_first=batch_first,
+        attn_mask=attn_mask,
+        key_padding_mask=key_padding_mask,
+        is_causal=is_causal,
+        static=static,
+    )
     reach = call.reach()
     mixed = attend_within(call, values, reach, dropout=dropout)
-    weights = _weights(call, reach) if need_weights else None
+    # Before dropout, unlike torch's: how much was looked at each key, not the noise of one step.
+    weights = weigh(call) if need_weights else None
     if weights is not None and is_strict():
         mixed, weights = _with_nan(reach, mixed, weights)
     axes = (0, 2, 1, 3) if batch_first else (2, 0, 1, 3)
@@ -54,6 +58,28 @@ def multi_head(
     if not with_batch:
         output, weights = output.squeeze(0), None if weights is None else weights.squeeze(0)
     return output, weights
+
+
+def torch_call(
+    parameters: Parameters,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    batch_first: bool,
+    attn_mask: Tensor | None,
+    key_padding_mask: Tensor | None,
+    is_causal: bool,
+    static: Static | None = None,
+) -> tuple[Call, Tensor]:
+    """The attention call that torch's arguments describe, and its values; an input without a batch is a batch of one."""
+    if not batched(query, key, value, key_padding_mask, attn_mask, parameters.heads):
+        batch_first = True
+        query, key, value = query[None], key[None], value[None]
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask[None]
+    masks = TorchMasks(pairs=attn_mask, padding=key_padding_mask, is_causal=is_causal)
+    parameters.check(query, key, value, batch_axis=0 if batch_first else 1)
+    return _call(parameters, query, key, value, masks, batch_first, static or Static())
 
 
 def _call(
@@ -96,15 +122,6 @@ def _call(
         )
     # A bias of float32 can be −∞ in the dtype of the scores, so it is rounded before anyone asks what it forbids.
     return Call.of(asking, keys_ready, mask, bias=None if bias is None else bias.to(asking)), values_ready
-
-
-def _weights(call: Call, reach: Reach | None) -> Tensor:
-    """Before dropout, unlike torch's: how much was looked at each key, not the noise of one step."""
-    looking, seen = (None, None) if reach is None else (reach.looking(), reach.seen())
-    # What nobody uses has the weight 0, but would reach the gradient of the weights if it were NaN.
-    query = call.query if looking is None else torch.where(looking[..., None], call.query, 0.0)
-    key = call.key if seen is None else torch.where(seen[..., None], call.key, 0.0)
-    return weigh(replace(call, query=query, key=key))
 
 
 def _with_nan(reach: Reach | None, mixed: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

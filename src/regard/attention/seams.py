@@ -1,0 +1,64 @@
+"""The seam: the one place every attention call passes, where it can be watched or changed from outside.
+
+Without a bystander a call goes straight to its kernel. A watcher is told of the call and nothing else happens; an
+intervention may put another call in its place, or change what comes back.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from torch import Tensor
+
+from regard.attention.call import Call
+
+
+class Bystander:
+    """Somebody at the seam. By default nothing is noticed and nothing changed."""
+
+    changes = False  # whether it may change a call or its output
+
+    def before(self, call: Call) -> Call:
+        """The call to make instead."""
+        return call
+
+    def see(self, call: Call, value: Tensor | None) -> None:
+        """A call is made. Its values are None where a fused module keeps them to itself."""
+
+    def after(self, output: Tensor) -> Tensor:
+        """What comes back instead: [..., heads, queries, value width]."""
+        return output
+
+
+_standing: list[Bystander] = []
+
+
+def through(call: Call, value: Tensor, proceed: Callable[[Call], Tensor]) -> Tensor:
+    """Past the bystanders, to the kernel and back."""
+    for bystander in _standing:
+        call = bystander.before(call)
+    tell(call, value)
+    output = proceed(call)
+    for bystander in reversed(_standing):
+        output = bystander.after(output)
+    return output
+
+
+def tell(call: Call, value: Tensor | None) -> None:
+    """Show a call to all bystanders."""
+    for bystander in _standing:
+        bystander.see(call, value)
+
+
+def changing() -> bool:
+    """Whether a bystander may change calls."""
+    return any(bystander.changes for bystander in _standing)
+
+
+@contextmanager
+def standing(bystander: Bystander) -> Iterator[None]:
+    """Stand at the seam for a while."""
+    _standing.append(bystander)
+    try:
+        yield
+    finally:
+        _standing.remove(bystander)
