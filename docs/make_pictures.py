@@ -1,0 +1,281 @@
+"""Draws every picture of the documentation, the same each time.
+
+python docs/make_pictures.py              # into docs/pictures
+python docs/make_pictures.py --out here   # into another folder
+"""
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import torch
+from torch import Tensor, nn
+
+from regard import (
+    ALiBi,
+    Call,
+    Dot,
+    Mask,
+    MultiHeadAttention,
+    RelativeBuckets,
+    ScaledDot,
+    attend,
+    causal,
+    lookup,
+    weigh,
+    window,
+)
+from regard.data.spelling import spell
+from regard.interop import torch as drop_in
+from regard.layers import (
+    EncoderBlock,
+    FeedForward,
+    Gaussian,
+    Grid,
+    Residual,
+    Rotary,
+    Sinusoidal,
+    after,
+    before,
+    inside,
+)
+from regard.sight.colours import INK, code, colour
+from regard.sight.gallery import mask_exhibits, score_exhibits
+from regard.sight.heatmap import Heatmap, heatmap
+from regard.sight.sheet import sheet
+
+mpl.use("agg")
+from matplotlib import pyplot as plt
+
+WORDS = ["who", "watches", "the", "watchmen", "while", "the", "watchmen", "watch", "the", "watch"]
+PALE, MIDDLE, DARK = (code(colour(level)) for level in (0.3, 0.55, 0.9))
+
+
+def attention(path: Path) -> None:
+    """One map, large: the scaled dot product over a sentence."""
+    picture = score_exhibits(WORDS)[1].picture
+    note = "softmax(qᵀk / √d): each row is a word, and shows what it looks at"
+    heatmap(picture.weights, WORDS, WORDS, title=" ".join(WORDS), note=note).png(path)
+
+
+def scale(path: Path) -> None:
+    """The variance of q·k grows with d, and softmax with it turns into a single 1."""
+    widths = [2**power for power in range(1, 11)]
+    spread: dict[str, list[float]] = {"qᵀk": [], "qᵀk / √d": []}
+    largest: dict[str, list[float]] = {"qᵀk": [], "qᵀk / √d": []}
+    for width in widths:
+        torch.manual_seed(width)
+        query, key = torch.randn(200, 32, width), torch.randn(200, 32, width)
+        for name, score in (("qᵀk", Dot()), ("qᵀk / √d", ScaledDot())):
+            spread[name].append(score(query, key).var().item())
+            largest[name].append(weigh(query, key, score=score).amax(-1).mean().item())
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4))
+    for axes, lines in ((left, spread), (right, largest)):
+        for (name, line), ink in zip(lines.items(), (MIDDLE, DARK), strict=True):
+            axes.plot(widths, line, "o-", color=ink, label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("width d")
+        axes.legend()
+    left.set_yscale("log", base=2)
+    left.set_title("variance of the score")
+    right.set_title("largest of 32 weights, on average")
+    right.set_ylim(0, 1)
+    _save(figure, path)
+
+
+def scores(path: Path) -> None:
+    """The six scores over one sentence."""
+    shown = [each.picture for each in score_exhibits(WORDS)]
+    sheet([shown[:3], shown[3:]]).png(path)
+
+
+def hard_and_soft(path: Path) -> None:
+    """A growing scale turns soft attention into hard lookup."""
+    vectors, row = spell(WORDS), []
+    for times in (0.25, 1.0, 4.0):
+        weights = weigh(vectors, vectors, scale=times)
+        row.append(_map(weights, f"scale={times:g}", "softmax(scale · qᵀk / √d)"))
+    counts = (
+        vectors / vectors[vectors > 0].min()
+    ).round()  # whole numbers: equal scores are equal to the bit
+    numbers = torch.eye(len(WORDS))  # the value of a key says which key it is
+    found = lookup(Call(counts, counts, score=Dot()), numbers)
+    row.append(_map(found, "lookup", "the single best key, the first of equals"))
+    sheet([row]).png(path)
+
+
+def masks(path: Path) -> None:
+    """Eight masks over one sentence."""
+    shown = [each.picture for each in mask_exhibits(WORDS)]
+    sheet([shown[:4], shown[4:]]).png(path)
+
+
+def biases(path: Path) -> None:
+    """ALiBi's heads reach differently far back; T5's buckets widen with distance."""
+    same, names = torch.zeros(1, 4, 16, 4), [str(position) for position in range(16)]
+    weights, allowed = weigh(same, same, causal(), bias=ALiBi(4))[0], causal().dense(16, 16)
+    row = []
+    for head in range(3):
+        title, note = f"ALiBi, head {head + 1} of 4", f"−|i − j| / {4 ** (head + 1)}"
+        row.append(heatmap(weights[head], names, names, allowed=allowed, title=title, note=note, top=0.3))
+    ahead = torch.arange(16) - torch.arange(16)[:, None]
+    buckets = RelativeBuckets(4, buckets=16, far=16).bucket(ahead)
+    row.append(
+        heatmap(buckets, names, names, title="RelativeBuckets", note="which of 16 buckets j − i is in")
+    )
+    sheet([row]).png(path)
+
+
+def positions(path: Path) -> None:
+    """How similar a position is to one at a distance, under three schemes."""
+    distance = torch.arange(81)
+    wave, bell = Sinusoidal(64)(distance), Gaussian(64, decay=0.01, horizon=80)(distance)
+    turned = Rotary(64)(torch.ones(81, 64) / 8)  # one vector of length 1 at every position
+    figure, axes = plt.subplots(figsize=(7.5, 3.6))
+    axes.plot(wave @ wave[0] / 32, linewidth=5, color=PALE, label="Sinusoidal(64): p(i)·p(j) / 32")
+    axes.plot(turned @ turned[0], "--", color=DARK, label="Rotary(64): ones at i and j, turned")
+    axes.plot(bell @ bell[0], linewidth=5, color=MIDDLE, label="Gaussian(64): φ(i)·φ(j)")
+    axes.plot(torch.exp(-0.01 * distance**2), ":", color=code(INK), label="exp(−0.01 (i − j)²)")
+    axes.set_xlabel("distance i − j")
+    axes.set_title("similarity of two positions")
+    axes.legend()
+    _save(figure, path)
+
+
+def grid(path: Path) -> None:
+    """Where a grid of patches is similar to one of them."""
+    bell = partial(Gaussian, 32, decay=0.1, horizon=9)
+    schemes = {"Sinusoidal": Grid(Sinusoidal(32), Sinusoidal(32)), "Gaussian": Grid(bell(), bell())}
+    names, row = [str(place) for place in range(9)], []
+    for name, scheme in schemes.items():
+        vectors = scheme(9, 9)
+        one = vectors[3 * 9 + 2]
+        similar = (vectors @ one / one.square().sum()).clamp_min(0).view(9, 9)
+        row.append(heatmap(similar, names, names, title=f"Grid, {name}", note="row 3, column 2 with all"))
+    sheet([row]).png(path)
+
+
+def heads(path: Path) -> None:
+    """Four heads, each with its own projection and its own reach."""
+    torch.manual_seed(0)
+    vectors = spell(WORDS)
+    x = nn.functional.pad(vectors, (0, -vectors.shape[-1] % 4))[None]
+    width = x.shape[-1]
+    attention = MultiHeadAttention(width, 4, bias=ALiBi(4), affine=False)
+    with torch.no_grad():  # random, but queries and keys alike, so that like finds like
+        alike = torch.randn(width, width) * (width**-0.25)
+        attention.input.all.weight[: 2 * width] = torch.cat([alike, alike]) * 0.6
+    call = attention.call(x, mask=causal())
+    weights, allowed = weigh(call)[0], causal().dense(len(WORDS), len(WORDS))
+    sheet(
+        [[_map(weights[h], f"head {h + 1}", f"ALiBi slope 1/{4 ** (h + 1)}", allowed) for h in range(4)]]
+    ).png(path)
+
+
+def placements(path: Path) -> None:
+    """How large a vector gets on its way through a deep stack, under the three placements of the norm."""
+    figure, axes = plt.subplots(figsize=(7.5, 3.6))
+    rules = {
+        "before: x + f(norm(x))": before,
+        "after: norm(x + f(x))": after,
+        "inside: x + norm(f(x))": inside,
+    }
+    for (name, placement), ink in zip(rules.items(), (MIDDLE, PALE, DARK), strict=True):
+        torch.manual_seed(0)
+        x, sizes = torch.randn(8, 32, 64), [1.0]
+        for _ in range(24):
+            residual = partial(Residual, 64, placement=placement)
+            block = EncoderBlock(MultiHeadAttention(64, 4), FeedForward(64, 256), residual)
+            with torch.no_grad():
+                x = block(x)
+            sizes.append(x.square().mean().sqrt().item())
+        axes.plot(sizes, "o-", markersize=3, color=ink, label=name)
+    axes.set_xlabel("encoder blocks passed")
+    axes.set_title("size of a feature (root mean square), untrained")
+    axes.set_ylim(0)
+    axes.legend()
+    _save(figure, path)
+
+
+def padded(path: Path) -> None:
+    """The weights the drop-in returns for a padded batch, one sequence of which is nothing but padding."""
+    torch.manual_seed(0)
+    attention = drop_in.MultiheadAttention(32, 2, batch_first=True)
+    x = torch.randn(3, 6, 32)
+    hidden = torch.arange(6) >= torch.tensor([6, 3, 0])[:, None]
+    _, weights = attention(x, x, x, key_padding_mask=hidden)
+    names, row = [str(position) for position in range(6)], []
+    for one, title in enumerate(("6 tokens", "3 tokens", "no token at all")):
+        allowed = ~hidden[one].expand(6, 6)
+        note = "torch returns NaN here" if hidden[one].all() else "as torch's"
+        row.append(heatmap(weights[one], names, names, allowed=allowed, title=title, note=note))
+    sheet([row]).png(path)
+
+
+def influence(path: Path) -> None:
+    """How much each output moves when one word changes; hatched: not by a single bit."""
+    rules: dict[str, Mask | None] = {
+        "no mask": None,
+        "causal()": causal(),
+        "causal() & window(3)": causal() & window(3),
+    }
+    torch.manual_seed(0)
+    vectors, row = spell(WORDS)[None].double(), []
+    steps = 0.5 * torch.randn(len(WORDS), vectors.shape[-1])
+    for name, mask in rules.items():
+        base, moved = attend(vectors, vectors, vectors, mask), []
+        for word, step in enumerate(steps):
+            changed = vectors.clone()
+            changed[:, word] += step
+            moved.append((attend(changed, changed, changed, mask) - base).abs().amax(-1)[0])
+        change = torch.stack(moved)
+        row.append(_map(change, name, "row: the word changed; column: the output", change > 0))
+    sheet([row]).png(path)
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
+    "attention": attention,
+    "scale": scale,
+    "scores": scores,
+    "hard-and-soft": hard_and_soft,
+    "masks": masks,
+    "biases": biases,
+    "positions": positions,
+    "grid": grid,
+    "heads": heads,
+    "placements": placements,
+    "padded": padded,
+    "influence": influence,
+}
+
+
+def draw(folder: Path) -> list[Path]:
+    """Every picture, into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, picture in PICTURES.items():
+        picture(folder / f"{name}.png")
+    return [folder / f"{name}.png" for name in PICTURES]
+
+
+def _map(weights: Tensor, title: str, note: str, allowed: Tensor | None = None) -> Heatmap:
+    return heatmap(weights, WORDS, WORDS, allowed=allowed, title=title, note=note)
+
+
+def _save(figure: Any, path: Path) -> None:
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.title.set_color(code(INK))
+    figure.tight_layout()
+    figure.savefig(path, dpi=150, metadata={"Software": None})  # or the version would be part of the picture
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "pictures")
+    draw(parser.parse_args().out)

@@ -1,0 +1,204 @@
+"""The documentation is true: snippets run, print what the page says, commands exist, links lead somewhere."""
+
+import contextlib
+import io
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PICTURES = ROOT / "docs" / "pictures"
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+# Commands that are shown and not run here, each with its reason.
+NOT_RUN = {
+    "pip install .": ".ci/run builds the wheel and installs it into a clean environment",
+    "pip install '.[plot]'": "the same with matplotlib, which `make test` installs",
+    'pip install "regard @ git+ADDRESS"': "needs a network, and the reader's own address",
+    "python docs/make_pictures.py": "test_the_pictures_are_what_the_library_draws does it, into another folder",
+    "python tests/interop/torch_upstream.py CHECKOUT/test": "needs a checkout of PyTorch's sources",
+    "pre-commit install": "changes the hooks of the reader's clone",
+    ".venv/bin/python -m pytest tests/attention/test_masks.py": "is what `make test` does, for one file",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, and the line of the page where that begins."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    source = page.read_text()
+    found = re.finditer(r"^```(\w*)\n(.*?)^```$", source, flags=re.M | re.S)
+    return [Block(one[1], one[2], source[: one.start(2)].count("\n")) for one in found]
+
+
+def followed(page: Path) -> Iterator[tuple[Block, Block | None]]:
+    """Each block with the one after it."""
+    every = blocks(page)
+    return zip_longest(every, every[1:])
+
+
+def trimmed(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def prose(page: Path) -> str:
+    """The page without what is code."""
+    return re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.M | re.S)
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub makes them from its headings."""
+    without_code = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.*)$", without_code, flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.fixture
+def _as_printed() -> Iterator[None]:
+    """On the CPU, wherever the other tests run: that is where the pages were written."""
+    device = torch.get_default_device()
+    torch.set_default_device("cpu")
+    yield
+    torch.set_default_device(device)
+
+
+def test_there_are_pages() -> None:
+    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"} <= {page.name for page in PAGES}
+    assert len(PAGES) > 10
+
+
+@pages
+def test_every_block_says_what_it_is(page: Path) -> None:
+    # No language: an equation or a drawing. text: what the block above it prints.
+    assert {block.language for block in blocks(page)} <= {"", "python", "text", "sh", "toml"}
+    assert page.read_text().count("\n```") % 2 == 0
+    if blocks(page):
+        assert blocks(page)[0].language != "text"
+
+
+@pages
+@pytest.mark.usefixtures("as_a_user", "_as_printed")
+def test_snippets_run_and_print_what_the_page_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": page.stem}
+    for block, after in followed(page):
+        if block.language != "python":
+            continue
+        code = compile("\n" * block.line + block.text, str(page), "exec")
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(code, names)
+        shown = after.text if after is not None and after.language == "text" else ""
+        assert trimmed(printed.getvalue()) == trimmed(shown), f"{page}, line {block.line}"
+
+
+def commands(page: Path) -> list[tuple[str, Block | None]]:
+    """The commands of a page, without their comments, and what the last of a block prints."""
+    found: list[tuple[str, Block | None]] = []
+    for block, after in followed(page):
+        if block.language == "sh":
+            lines = [re.sub(r"\s+#.*", "", line) for line in block.text.splitlines() if line.strip()]
+            shown = after if after is not None and after.language == "text" else None
+            found += [(line, shown if line == lines[-1] else None) for line in lines]
+    return found
+
+
+@pages
+def test_commands_work(page: Path, tmp_path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for command, shown in commands(page):
+        program, *arguments = shlex.split(command)
+        if command in NOT_RUN:
+            continue
+        if program == "make":
+            # `.ci/run` runs `make demo` and `make test`, and everything of `make check`.
+            assert all(re.search(rf"^{target}:", makefile, flags=re.M) for target in arguments)
+        elif program == "python" and arguments[0].startswith("examples/"):
+            assert (ROOT / arguments[0]).is_file()  # and test_examples runs each
+        else:
+            assert program == "regard", f"{command!r}: run it, or say in NOT_RUN why not"
+            done = subprocess.run(
+                [sys.executable, "-m", "regard", *arguments],
+                cwd=tmp_path,
+                env={**os.environ, "COLUMNS": "80"},
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+            assert done.returncode == 0, done.stderr
+            assert shown is None or trimmed(done.stdout) == trimmed(shown.text)
+
+
+def test_no_excuse_is_left_over() -> None:
+    assert set(NOT_RUN) <= {command for page in PAGES for command, _ in commands(page)}
+
+
+@pages
+def test_links_lead_somewhere(page: Path) -> None:
+    text = prose(page)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:src|href)="([^"]+)"', text)
+    for target in targets:
+        if re.match(r"https?:|mailto:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), target
+        assert ROOT in found.parents, target
+        if anchor:
+            assert anchor in headings(found), target
+
+
+def test_the_readme_names_every_file_that_holds_an_equation() -> None:
+    package, readme = ROOT / "src" / "regard", (ROOT / "README.md").read_text()
+    for room in ("attention", "layers"):
+        for file in (package / room).rglob("*.py"):
+            if re.search(r"[ᵀ√Σ‖≤⊙]|softmax\(", file.read_text()):
+                assert f"({file.relative_to(ROOT)})" in readme
+
+
+def test_every_page_of_a_concept_shows_a_picture_and_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        if page.name != "index.md":
+            assert f"({page.name})" in index
+            assert "](pictures/" in page.read_text(), page.name
+
+
+def test_every_picture_is_shown_and_small() -> None:
+    shown = {
+        Path(name).name for page in PAGES for name in re.findall(r"pictures/[\w-]+\.png", page.read_text())
+    }
+    assert shown == {picture.name for picture in PICTURES.iterdir()}
+    assert all(picture.stat().st_size < 150_000 for picture in PICTURES.iterdir())
+
+
+@pytest.mark.usefixtures("_as_printed")
+def test_the_pictures_are_what_the_library_draws(tmp_path: Path) -> None:
+    drawn = runpy.run_path(str(ROOT / "docs" / "make_pictures.py"))["draw"](tmp_path)
+    assert {picture.name for picture in drawn} == {picture.name for picture in PICTURES.iterdir()}
+    for picture in drawn:
+        with Image.open(picture) as new, Image.open(PICTURES / picture.name) as old:
+            assert new.size == old.size
+            a, b = (np.asarray(image.convert("L"), dtype=float) for image in (new, old))
+        # Rounding differs between machines and may move an edge; a picture of something else is far from it.
+        assert np.abs(a - b).mean() < 0.5, f"{picture.name} is out of date: python docs/make_pictures.py"

@@ -1,0 +1,57 @@
+"""Every example runs by itself and shows what its first lines say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SAYS = {
+    "four_words": ["[0.027 0.087 0.877 0.009]", "the same to 1e-12: True"],
+    "grouped_cache": [
+        "kv_heads=8: keeps 1536 numbers, the same to 1e-12: True",
+        "kv_heads=2: keeps  384 numbers, the same to 1e-12: True",
+        "kv_heads=1: keeps  192 numbers, the same to 1e-12: True",
+    ],
+    "hard_and_soft": ["0.484 0.396 0.119", "0.01         1.000 0.000 0.000    1.0000", "lookup"],
+    "padded_batch": [
+        "sequence 0, position 3  yes     finite  finite",
+        "sequence 1, position 1  yes     finite  NaN",
+        "sequence 2, position 0  no      0       NaN",
+    ],
+    "positions": ["Gaussian(32, decay=0.05)   [1.0, 0.95, 0.82, 0.64"],
+    "prefix_lm_mask": ["(causal() | prefix(4)) & lengths(int64[1])", "■ ■ ■ ■ ■ · · ·\n■ ■ ■ ■ ■ ■ · ·\n· ·"],
+    "swap_torch": ["the same to 1e-5: True", "torch   weights", "sum to NaN", "sum to 0"],
+}
+PICTURES = {"positions", "prefix_lm_mask"}
+
+
+def test_every_example_is_tested_short_and_says_what_it_shows() -> None:
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == set(SAYS)
+    for file in EXAMPLES.glob("*.py"):
+        source = file.read_text()
+        assert source.startswith('"""'), file
+        assert len(source.splitlines()) < 60, file
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_an_example_shows_what_it_promises(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    for line in SAYS[name]:
+        assert line in done.stdout
+    assert {file.name for file in tmp_path.iterdir()} == ({f"{name}.png"} if name in PICTURES else set())
+    for file in tmp_path.iterdir():
+        with Image.open(file) as image:
+            assert image.width > 300
+
+
+def test_pictures_go_into_the_folder_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    command = [sys.executable, str(EXAMPLES / "positions.py"), "elsewhere"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
+    assert (tmp_path / "elsewhere" / "positions.png").is_file()
