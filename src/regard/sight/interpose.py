@@ -1,0 +1,229 @@
+"""Bringing torch's own attention to the seam.
+
+The functions through which torch models attend are replaced, for a while, by ones that stop at the seam and then
+call the original with the very same arguments. Replacing the function, rather than hooking modules or entering a
+mode, is what leaves torch on the path it would have taken: the bits of the output do not change.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial, wraps
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention.attend import compute
+from regard.attention.biases import TensorBias
+from regard.attention.call import Call
+from regard.attention.masks import Mask, causal, keep
+from regard.attention.scores import Dot
+from regard.attention.seams import changing, tell, through
+from regard.interop.torch.functional import function_parameters, multi_head_attention_forward
+from regard.interop.torch.heads import torch_call
+from regard.interop.torch.nested import to_dense
+from regard.interop.torch.parameters import Parameters, Static
+
+_DOT = Dot()
+
+
+@contextmanager
+def interposed() -> Iterator[None]:
+    """While this lasts, attention computed by torch's functions passes the seam as ours does."""
+    undo: list[tuple[Any, str, Any]] = []
+    if hasattr(F.scaled_dot_product_attention, "stands_in"):  # somebody has brought them to the seam already
+        yield
+        return
+    try:
+        for home, name, stand_in in (
+            (F, "scaled_dot_product_attention", _sdpa),
+            (F, "multi_head_attention_forward", _multi_head),
+            (torch, "_native_multi_head_attention", _native_multi_head),
+            (torch, "_transformer_encoder_layer_fwd", _encoder_layer),
+        ):
+            original = getattr(home, name)
+            replacement = wraps(original)(partial(stand_in, original))
+            replacement.stands_in = True  # type: ignore[attr-defined]
+            for module in [home, *_holders(original, name)]:
+                undo.append((module, name, original))
+                setattr(module, name, replacement)
+        yield
+    finally:
+        for module, name, original in reversed(undo):
+            setattr(module, name, original)
+
+
+def _holders(original: Any, name: str) -> list[Any]:
+    """Modules that imported the function by name.
+
+    Ours are not among them, since ours stop at the seam already; nor are torch's C modules, in which torch looks
+    functions up while a mode is active, and would come by twice.
+    """
+    modules = [
+        module for key, module in list(sys.modules.items()) if not key.startswith(("regard", "torch._C"))
+    ]
+    return [module for module in modules if getattr(module, "__dict__", {}).get(name) is original]
+
+
+def _sdpa(
+    original: Callable[..., Tensor],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    **options: Any,
+) -> Tensor:
+    call = sdpa_call(query, key, attn_mask, is_causal=is_causal, scale=options.get("scale"))
+
+    def proceed(asked: Call) -> Tensor:
+        if asked is call:
+            return original(query, key, value, attn_mask, dropout_p, is_causal, **options)
+        return compute(asked, value, asked.reach(), dropout=dropout_p)
+
+    return through(call, value, proceed)
+
+
+def _multi_head(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """torch's function goes through scaled_dot_product_attention, but not when it is asked for weights."""
+    bound = _MULTI_HEAD.bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    if given["need_weights"] and changing():
+        return multi_head_attention_forward(*args, **kwargs)
+    answer = original(*args, **kwargs)
+    if given["need_weights"]:
+        separate = given["use_separate_proj_weight"]
+        parameters = function_parameters(
+            given["embed_dim_to_check"],
+            given["num_heads"],
+            given["in_proj_weight"],
+            (given["q_proj_weight"], given["k_proj_weight"], given["v_proj_weight"]),
+            given["in_proj_bias"],
+            (given["bias_k"], given["bias_v"]),
+            given["add_zero_attn"],
+            (given["out_proj_weight"], given["out_proj_bias"]),
+            separate=separate,
+        )
+        _tell(
+            parameters,
+            (given["query"], given["key"], given["value"]),
+            batch_first=False,
+            attn_mask=given["attn_mask"],
+            key_padding_mask=given["key_padding_mask"],
+            static=Static(key=given["static_k"], value=given["static_v"]),
+        )
+    return answer
+
+
+def _native_multi_head(
+    original: Callable[..., Any],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim: int,
+    num_head: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    mask: Tensor | None = None,
+    need_weights: bool = True,
+    average_attn_weights: bool = True,
+    mask_type: int | None = None,
+) -> Any:
+    """The fused multi-head attention that torch.nn takes without gradients: its query and key are made once more."""
+    answer = original(
+        query,
+        key,
+        value,
+        embed_dim,
+        num_head,
+        qkv_weight,
+        qkv_bias,
+        proj_weight,
+        proj_bias,
+        mask,
+        need_weights,
+        average_attn_weights,
+        mask_type,
+    )
+    parameters = _packed(embed_dim, num_head, (qkv_weight, qkv_bias), (proj_weight, proj_bias))
+    _tell_fused(parameters, query, key, value, mask, mask_type)
+    return answer
+
+
+def _encoder_layer(original: Callable[..., Tensor], src: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The fused encoder layer that torch.nn takes without gradients."""
+    output = original(src, *args, **kwargs)
+    width, heads, *four, _, norm_first, eps, weight, bias = args[:11]
+    mask = kwargs.get("mask", args[17] if len(args) > 17 else None)
+    mask_type = kwargs.get("mask_type", args[18] if len(args) > 18 else None)
+    x, padding = to_dense(src, batch_first=True)
+    if norm_first:
+        x = F.layer_norm(x, (width,), weight, bias, eps)
+    if padding is not None:
+        mask, mask_type = padding, _PADDING
+    parameters = _packed(width, heads, (four[0], four[1]), (four[2], four[3]))
+    _tell_fused(parameters, x, x, x, mask, mask_type)
+    return output
+
+
+_MULTI_HEAD = signature(F.multi_head_attention_forward)
+_PAIRS, _PADDING = (
+    0,
+    1,
+)  # torch's mask types: [queries, keys], [batch, keys]; any other is [batch, heads, q, k]
+
+
+def _packed(width: int, heads: int, qkv: tuple[Tensor, Tensor], out: tuple[Tensor, Tensor]) -> Parameters:
+    apart = (None, None, None)
+    return function_parameters(width, heads, qkv[0], apart, qkv[1], (None, None), False, out, separate=False)
+
+
+@torch.no_grad()
+def _tell_fused(
+    parameters: Parameters,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    mask_type: int | None,
+) -> None:
+    (query, _), (key, padding), (value, _) = (
+        to_dense(part, batch_first=True) for part in (query, key, value)
+    )
+    padding = mask if mask_type == _PADDING else padding
+    pairs = None if mask_type == _PADDING else mask
+    if pairs is not None and pairs.ndim == 4:
+        pairs = pairs.expand(query.shape[0], parameters.heads, -1, -1).flatten(0, 1)
+    _tell(parameters, (query, key, value), batch_first=True, attn_mask=pairs, key_padding_mask=padding)
+
+
+@torch.no_grad()
+def _tell(parameters: Parameters, inputs: tuple[Tensor, Tensor, Tensor], **masks: Any) -> None:
+    call, _ = torch_call(parameters, *inputs, is_causal=False, **masks)
+    tell(call, None)
+
+
+def sdpa_call(
+    query: Tensor, key: Tensor, attn_mask: Tensor | None, *, is_causal: bool, scale: float | None
+) -> Call:
+    """What a call of torch's scaled_dot_product_attention asks, in our words."""
+    mask: Mask | None = causal(offset=0) if is_causal else None
+    bias = None
+    if attn_mask is not None:
+        axes = query.ndim - attn_mask.ndim
+        attn_mask = attn_mask.detach().reshape(
+            *([1] * axes), *attn_mask.shape
+        )  # torch lines axes up at the right
+        if attn_mask.dtype == torch.bool:
+            mask = keep(attn_mask) if mask is None else mask & keep(attn_mask)
+        else:
+            bias = TensorBias(attn_mask)
+    factor = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    return Call(query.detach(), key.detach(), mask, bias, _DOT, factor)

@@ -1,0 +1,225 @@
+"""Interventions: change what a model attends to, from outside, and see what becomes of its answer."""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.biases import Bias
+from regard.attention.call import Call
+from regard.attention.masks import Mask
+from regard.attention.reach import Extent, Reach
+from regard.attention.scores import Additive
+from regard.attention.seams import Bystander, standing
+from regard.errors import RegardError
+from regard.sight.callers import caller, module_names, refuse_compiled
+from regard.sight.interpose import interposed
+from regard.sight.selection import Choice, positions
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """A change to a call before it is computed, and to its output [..., heads, queries, width] after."""
+
+    before: Callable[[Call], Call] = lambda call: call
+    after: Callable[[Tensor], Tensor] = lambda output: output
+
+
+def drop_heads(*heads: int) -> Intervention:
+    """These heads say nothing: their output is zero."""
+    return Intervention(after=lambda output: _scaled(output, heads, 0.0))
+
+
+def scale_head(head: int, factor: float) -> Intervention:
+    """This head speaks louder, or more softly."""
+    return Intervention(after=lambda output: _scaled(output, (head,), factor))
+
+
+def forbid(*, queries: Choice = None, keys: Choice = None, heads: Choice = None) -> Intervention:
+    """These queries may not look at these keys, in these heads; None is all of them."""
+
+    def before(call: Call) -> Call:
+        barrier = ~_Rectangle(queries, keys, heads, call.query.shape[:-2])
+        return replace(call, mask=barrier if call.mask is None else call.mask & barrier)
+
+    return Intervention(before=before)
+
+
+def uniform(*, heads: Choice = None) -> Intervention:
+    """Every key that may be seen gets the same weight: what remains of a head that no longer chooses."""
+
+    def before(call: Call) -> Call:
+        if isinstance(call.score, Additive):
+            if heads is not None:
+                raise RegardError(
+                    "uniform(heads=…) under the additive score: make all heads uniform, or none"
+                )
+            return replace(call, scale=0.0, bias=None if call.bias is None else _Flat(call.bias, None))
+        if heads is None:
+            flat = None if call.bias is None else _Flat(call.bias, None)
+            return replace(call, query=torch.zeros_like(call.query), bias=flat)
+        index = torch.tensor(positions(heads, call.query.shape[-3], "head"), device=call.query.device)
+        query = call.query.index_fill(-3, index, 0.0)  # scores 0 with every key
+        return replace(call, query=query, bias=None if call.bias is None else _Flat(call.bias, index))
+
+    return Intervention(before=before)
+
+
+@contextmanager
+def intervene(
+    model: nn.Module, changes: Mapping[str, Intervention | Sequence[Intervention]]
+) -> Iterator[None]:
+    """Run a model with its attention changed.
+
+        with intervene(model, {"decoder.3.cross": drop_heads(2)}):
+            output = model(x)
+
+    Modules are named by their path or the end of it. A module that never attends meanwhile is an error: the change
+    did not happen.
+    """
+    refuse_compiled(model)
+    names = module_names(model)
+    planned = {
+        _resolve(end, list(names.values())): [change] if isinstance(change, Intervention) else list(change)
+        for end, change in changes.items()
+    }
+    changer = _Changer(names, planned)
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # a fused module cannot be changed from outside
+    try:
+        with interposed(), standing(changer):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
+    missed = [name for name in planned if name not in changer.reached]
+    if missed:
+        raise RegardError(
+            f"{', '.join(missed)} did not attend while it was to be changed: nothing was changed there"
+        )
+
+
+@dataclass(eq=False)
+class _Changer(Bystander):
+    names: dict[int, str]
+    planned: dict[str, list[Intervention]]
+    reached: set[str] = field(default_factory=set)
+    changes = True
+
+    def before(self, call: Call) -> Call:
+        name = caller(self.names)
+        if name in self.planned:
+            self.reached.add(name)
+        for change in self.planned.get(name or "", []):
+            call = change.before(call)
+        return call
+
+    def after(self, output: Tensor) -> Tensor:
+        for change in self.planned.get(caller(self.names) or "", []):
+            output = change.after(output)
+        return output
+
+
+@dataclass(frozen=True, kw_only=True)
+class Importance:
+    """How a metric changes when each head is dropped: `change[name][head]`, beside its value with all heads."""
+
+    metric: float
+    change: dict[str, Float[Tensor, " heads"]]
+
+    def ranked(self) -> list[tuple[str, int, float]]:
+        """(module, head, change), the largest change first."""
+        rows = [
+            (name, head, float(c)) for name, changes in self.change.items() for head, c in enumerate(changes)
+        ]
+        return sorted(rows, key=lambda row: -abs(row[2]))
+
+
+def importance(
+    model: nn.Module, heads: Mapping[str, int], metric: Callable[[], float | Tensor]
+) -> Importance:
+    """Drop one head after another, of modules with so many heads each, and measure. `metric` runs the model."""
+    whole = float(metric())
+    change = {}
+    for name, count in heads.items():
+        rows = []
+        for head in range(count):
+            with intervene(model, {name: drop_heads(head)}):
+                rows.append(float(metric()) - whole)
+        change[name] = torch.tensor(rows)
+    return Importance(metric=whole, change=change)
+
+
+def _scaled(output: Tensor, heads: Sequence[int], factor: float) -> Tensor:
+    chosen = positions(heads, output.shape[-3], "head")
+    factors = torch.ones(output.shape[-3], dtype=output.dtype, device=output.device)
+    factors[chosen] = factor
+    return output * factors[:, None, None]
+
+
+def _resolve(end: str, names: list[str]) -> str:
+    found = [name for name in names if name == end or name.endswith("." + end)]
+    if len(found) == 1 or end in found:
+        return end if end in found else found[0]
+    if found:
+        raise RegardError(f"{end!r} could be {', '.join(found[:6])}: give more of its path")
+    near = difflib.get_close_matches(end, names, n=3, cutoff=0.4)
+    raise RegardError(
+        f"the model has no module {end!r}" + (f": did you mean {', '.join(near)}?" if near else "")
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rectangle(Mask):
+    queries: Choice
+    keys: Choice
+    heads: Choice
+    batch: tuple[int, ...]
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        down = _among(rows, positions(self.queries, extent.queries, "query"))
+        across = _among(columns, positions(self.keys, extent.keys, "key"))
+        both = down[:, None] & across
+        if self.heads is None:
+            return both
+        heads = torch.zeros(self.batch[-1], dtype=torch.bool, device=rows.device)
+        heads[positions(self.heads, self.batch[-1], "head")] = True
+        return (heads[:, None, None] & both).reshape(*([1] * (len(self.batch) - 1)), -1, *both.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Flat(Bias):
+    """A bias that only forbids: its large negative numbers stay, all others become 0, in some heads or in all."""
+
+    bias: Bias
+    heads: Tensor | None
+
+    @property
+    def learned(self) -> bool:
+        return self.bias.learned
+
+    def reach(self, extent: Extent) -> Reach | None:
+        return self.bias.reach(extent)
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        matrix = self.bias.block(rows, columns, extent)
+        flat = torch.where(matrix < _FORBIDS, matrix, 0.0)
+        if self.heads is None:
+            return flat
+        if matrix.ndim == 2 or matrix.shape[-3] == 1:
+            raise RegardError(
+                "uniform(heads=…) with a bias that all heads share: make all heads uniform, or none"
+            )
+        return matrix.index_copy(-3, self.heads, flat.index_select(-3, self.heads))
+
+
+_FORBIDS = (
+    -1e4
+)  # some models forbid a pair with the least number of their dtype, or −10000, rather than with −∞
+
+
+def _among(positions_: Tensor, chosen: list[int]) -> Tensor:
+    return torch.isin(positions_, torch.tensor(chosen, device=positions_.device))

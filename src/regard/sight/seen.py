@@ -1,0 +1,103 @@
+"""What was seen of a model: its attention calls, by name and in order."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from os import PathLike
+
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+from regard.sight.interventions import Importance, importance
+from regard.sight.layer import Layer
+from regard.sight.stitching import stitch
+from regard.sight.storage import load_layers, save_layers
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The attention calls of a model, in the order they happened. `seen["decoder.3.cross"]`, `seen[3]`."""
+
+    layers: list[Layer] = field(default_factory=list)
+    model: nn.Module | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The modules that attended, in the order of their first call."""
+        return list(dict.fromkeys(layer.name for layer in self.layers))
+
+    def calls(self, name: str) -> list[Layer]:
+        """Every call that a module made."""
+        full = self._full(name)
+        return [layer for layer in self.layers if layer.name == full]
+
+    def stitched(self, name: str, *, beams: Tensor | None = None) -> Layer:
+        """The steps of a decoder as one layer: every query of the finished text over all its keys.
+
+        After a beam search, `beams[i, t]` is the row of the batch that text i came from at step t (Hugging Face's
+        `generate` returns it as `beam_indices`).
+        """
+        steps = self.calls(name)
+        full = steps[0].name
+        return Layer.of(full, stitch(full, [step.intact() for step in steps], beams))
+
+    def matters(self, metric: Callable[[], float | Tensor]) -> Importance:
+        """How a metric changes when each head that was seen is dropped. `metric` runs the model and measures it.
+
+            seen.matters(lambda: loss(model(x), y)).ranked()
+
+        Attention says where a head looked, not whether that mattered; this says whether it did.
+        """
+        if self.model is None:
+            raise RegardError("what was loaded from a file has no model to run: watch the model itself")
+        heads = {layer.name: layer.shape[-3] for layer in self.layers}
+        return importance(self.model, heads, metric)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all calls to a safetensors file, to be looked at elsewhere."""
+        save_layers(self.layers, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Seen":
+        """What `save` wrote."""
+        return cls(load_layers(path))
+
+    def __getitem__(self, name: str | int) -> Layer:
+        if isinstance(name, int):
+            try:
+                return self.layers[name]
+            except IndexError:
+                raise RegardError(f"seen[{name}], but {len(self.layers)} calls were seen") from None
+        calls = self.calls(name)
+        if len(calls) > 1:
+            raise RegardError(
+                f"{calls[0].name} attended {len(calls)} times: take one of seen.calls({name!r}), or all as one "
+                f"with seen.stitched({name!r})"
+            )
+        return calls[0]
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers)
+
+    def _full(self, name: str) -> str:
+        """The whole path of a module from its path or the end of it."""
+        names = self.names
+        if name in names:
+            return name
+        ends = [full for full in names if full.endswith("." + name)]
+        if len(ends) == 1:
+            return ends[0]
+        if not names:
+            raise RegardError(
+                "no attention call was seen: the model ran outside `with watch(...)`, replayed a graph, or attends "
+                "in a way that is not watched (see docs/watching.md)"
+            )
+        shown = ", ".join(ends or names[:8]) + ("" if ends or len(names) <= 8 else f" … {len(names)} in all")
+        raise RegardError(
+            f"{name!r} is {'not one' if ends else 'none'} of the modules that attended: {shown}"
+        )
+
+    def __repr__(self) -> str:
+        return f"Seen({len(self.layers)} calls)\n" + "\n".join(f"  {layer!r}" for layer in self.layers)

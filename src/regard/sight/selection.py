@@ -1,0 +1,98 @@
+"""Some entries of the batch and some heads of a call, as a call of their own."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.biases import Bias
+from regard.attention.call import Call
+from regard.attention.masks import Mask
+from regard.attention.reach import Extent, pad_axes
+from regard.attention.scores import Score, share
+from regard.errors import RegardError
+
+Choice = int | slice | Sequence[int] | None
+
+
+def positions(choice: Choice, size: int, what: str) -> list[int]:
+    """The positions that an int, a slice, a list or None (all) chooses among `size`."""
+    if choice is None:
+        return list(range(size))
+    if isinstance(choice, slice):
+        return list(range(size))[choice]
+    chosen = [choice] if isinstance(choice, int) else [int(each) for each in choice]
+    for each in chosen:
+        if not -size <= each < size:
+            raise RegardError(f"{what} {each}, but there are only {size}")
+    return [each % size for each in chosen]
+
+
+def select(call: Call, *, batch: Choice = None, heads: Choice = None) -> Call:
+    """The call of these entries of the batch (axis 0) and these heads (axis −3)."""
+    if batch is None and heads is None:
+        return call
+    axes = call.query.shape[:-2]
+    if heads is not None and not axes:
+        raise RegardError("a call without batch axes has no heads to choose from")
+    if batch is not None and len(axes) < 2:
+        raise RegardError(f"a call of shape {tuple(call.query.shape)} has heads but no batch to choose from")
+    chosen = [list(range(size)) for size in axes]
+    if batch is not None:
+        chosen[0] = positions(batch, axes[0], "batch entry")
+    if heads is not None:
+        chosen[-1] = positions(heads, axes[-1], "head")
+    query, key = call.query, share(call.key, call.query)
+    for axis, kept in enumerate(chosen):
+        if len(kept) < axes[axis] or kept != sorted(kept):
+            index = torch.tensor(kept, device=query.device)
+            query, key = query.index_select(axis, index), key.index_select(axis, index)
+    mask = None if call.mask is None else _ChosenMask(call.mask, tuple(map(tuple, chosen)))
+    bias = None if call.bias is None else _ChosenBias(call.bias, tuple(map(tuple, chosen)))
+    score = _score_of(call.score, chosen[-1], axes[-1]) if axes else call.score
+    return replace(call, query=query, key=key, mask=mask, bias=bias, score=score)
+
+
+def _score_of(score: Score, heads: list[int], count: int) -> Score:
+    """The score with the weights of these heads alone, where it has one set a head."""
+    one_head = {"vector": 1, "log_temperature": 0}
+    own = {name: weight for name, weight in score.named_parameters() if weight.ndim > one_head.get(name, 2)}
+    if not own:
+        return score
+    chosen = copy.copy(score)
+    chosen._parameters = dict(score._parameters)
+    for name, weight in own.items():
+        every = weight.detach().repeat_interleave(
+            count // weight.shape[0], 0
+        )  # keys may have had fewer heads
+        chosen._parameters[name] = nn.Parameter(every[heads], requires_grad=False)
+    return chosen
+
+
+def _pick(matrix: Tensor, chosen: tuple[tuple[int, ...], ...]) -> Tensor:
+    for axis, kept in enumerate(chosen):
+        if matrix.shape[axis] > 1:
+            matrix = matrix.index_select(axis, torch.tensor(kept, device=matrix.device))
+    return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class _ChosenMask(Mask):
+    mask: Mask
+    chosen: tuple[tuple[int, ...], ...]
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        return _pick(pad_axes(self.mask.block(rows, columns, extent), len(self.chosen), tail=2), self.chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class _ChosenBias(Bias):
+    bias: Bias
+    chosen: tuple[tuple[int, ...], ...]
+
+    def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
+        matrix = self.bias.block(rows, columns, extent)
+        spare = len(self.chosen) + 2 - matrix.ndim
+        return _pick(matrix.reshape(*([1] * spare), *matrix.shape), self.chosen)

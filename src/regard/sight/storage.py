@@ -1,0 +1,174 @@
+"""What was seen, in a file: safetensors, with the masks, biases and scores of the calls described beside their tensors."""
+
+import json
+from collections.abc import Callable
+from os import PathLike
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from regard.attention import masks as m
+from regard.attention.biases import ALiBi, Bias, RelativeBuckets, TensorBias
+from regard.attention.call import Call
+from regard.attention.masks import Mask
+from regard.attention.reach import Extent
+from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score
+from regard.errors import RegardError
+from regard.sight.layer import Layer
+
+_FORMAT = "regard seen 1"
+_SCORES: dict[str, Callable[[], Score]] = {
+    "Dot": Dot,
+    "ScaledDot": ScaledDot,
+    "Cosine": Cosine,
+    "Bilinear": lambda: Bilinear(1, 1),
+    "LowRank": lambda: LowRank(1, 1, rank=1),
+    "Additive": lambda: Additive(1, 1, hidden=1),
+}
+Put = Callable[[Tensor], str]
+Get = Callable[[str], Tensor]
+
+
+def save_layers(layers: list[Layer], path: str | PathLike[str]) -> None:
+    """Write the calls. A mask or bias that has no description of its own is written as its matrix."""
+    tensors: dict[str, Tensor] = {}
+
+    def put(tensor: Tensor) -> str:
+        name = f"{len(tensors)}"
+        tensors[name] = tensor.detach().cpu().contiguous().clone()
+        return name
+
+    told = []
+    for layer in layers:
+        call = layer.intact()
+        told.append(
+            {
+                "name": layer.name,
+                "query": put(call.query),
+                "key": put(call.key),
+                "mask": None if call.mask is None else _tell_mask(call.mask, call.extent, put),
+                "bias": None if call.bias is None else _tell_bias(call.bias, call, put),
+                "score": _tell_score(call.score, put),
+                "scale": call.scale,
+            }
+        )
+    save_file(tensors, path, metadata={"format": _FORMAT, "layers": json.dumps(told)})
+
+
+def load_layers(path: str | PathLike[str]) -> list[Layer]:
+    """Read the calls that `save_layers` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            if about.get("format") != _FORMAT:
+                raise RegardError(
+                    f"{path} holds tensors, but not what was seen of a model: save it with seen.save"
+                )
+            get: Get = file.get_tensor
+            return [Layer.of(told["name"], _call(told, get)) for told in json.loads(about["layers"])]
+    except FileNotFoundError:
+        raise RegardError(f"{path} is not there") from None
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        if isinstance(error, RegardError):
+            raise
+        raise RegardError(f"{path} cannot be read as what was seen of a model: {error}") from error
+
+
+def _call(told: dict[str, Any], get: Get) -> Call:
+    return Call(
+        get(told["query"]),
+        get(told["key"]),
+        None if told["mask"] is None else _make_mask(told["mask"], get),
+        None if told["bias"] is None else _make_bias(told["bias"], get),
+        _make_score(told["score"], get),
+        told["scale"],
+    )
+
+
+def _tell_mask(mask: Mask, extent: Extent, put: Put) -> dict[str, Any]:
+    def count(number: Any) -> Any:
+        return {"tensor": put(number)} if isinstance(number, Tensor) else number
+
+    match mask:
+        case m._Causal():
+            return {"causal": mask.offset}
+        case m._Window():
+            return {"window": [mask.size, mask.offset]}
+        case m._Lengths() if mask.word == "prefix":
+            return {"prefix": count(mask.keys)}
+        case m._Lengths():
+            paired = [count(mask.keys)] if mask.paired else [count(mask.keys), count(mask.queries)]
+            return {"lengths": paired, "padded": mask.padded}
+        case m._Documents():
+            return {"documents": [put(mask.keys), put(mask.queries)]}
+        case m._And():
+            return {"and": [_tell_mask(mask.a, extent, put), _tell_mask(mask.b, extent, put)]}
+        case m._Or():
+            return {"or": [_tell_mask(mask.a, extent, put), _tell_mask(mask.b, extent, put)]}
+        case m._Not():
+            return {"not": _tell_mask(mask.mask, extent, put)}
+    return {"keep": put(mask.dense(extent.queries, extent.keys, device=extent.device))}
+
+
+def _make_mask(told: dict[str, Any], get: Get) -> Mask:
+    def count(number: Any) -> Any:
+        return get(number["tensor"]) if isinstance(number, dict) else number
+
+    match told:
+        case {"causal": offset}:
+            return m.causal(offset=offset)
+        case {"window": [size, offset]}:
+            return m.window(size, offset=offset)
+        case {"lengths": [both], "padded": padded}:
+            return m.lengths(count(both), padded=padded)
+        case {"lengths": [keys, queries], "padded": padded}:
+            return m.lengths(keys=count(keys), queries=count(queries), padded=padded)
+        case {"prefix": number}:
+            return m.prefix(count(number))
+        case {"documents": [keys, queries]}:
+            return m.documents(get(keys), queries=get(queries))
+        case {"and": [a, b]}:
+            return _make_mask(a, get) & _make_mask(b, get)
+        case {"or": [a, b]}:
+            return _make_mask(a, get) | _make_mask(b, get)
+        case {"not": inner}:
+            return ~_make_mask(inner, get)
+        case {"keep": name}:
+            return m.keep(get(name))
+    raise RegardError(f"a mask described as {told} is not known to this version")
+
+
+def _tell_bias(bias: Bias, call: Call, put: Put) -> dict[str, Any]:
+    if isinstance(bias, ALiBi):
+        return {"alibi": bias.heads}
+    if isinstance(bias, RelativeBuckets):
+        return {"buckets": put(bias.table), "far": bias.far, "two_way": bias.two_way}
+    matrix = bias.tensor if isinstance(bias, TensorBias) else call.biases()
+    return {"tensor": put(matrix)}  # type: ignore[arg-type]
+
+
+def _make_bias(told: dict[str, Any], get: Get) -> Bias:
+    if "alibi" in told:
+        return ALiBi(told["alibi"])
+    if "buckets" not in told:
+        return TensorBias(get(told["tensor"]))
+    table = get(told["buckets"])
+    made = RelativeBuckets(table.shape[1], buckets=table.shape[0], far=told["far"], two_way=told["two_way"])
+    made.table = nn.Parameter(table, requires_grad=False)
+    return made
+
+
+def _tell_score(score: Score, put: Put) -> dict[str, Any]:
+    name = type(score).__name__
+    if name not in _SCORES:
+        raise RegardError(f"a score of your own, {name}, cannot be saved: save its evidence instead")
+    return {"name": name, "weights": {key: put(weight) for key, weight in score.named_parameters()}}
+
+
+def _make_score(told: dict[str, Any], get: Get) -> Score:
+    score = _SCORES[told["name"]]()
+    for key, name in told["weights"].items():
+        setattr(score, key, nn.Parameter(get(name), requires_grad=False))
+    return score

@@ -1,0 +1,135 @@
+"""The weights of a call, a strip of queries at a time, so that they are never all in memory.
+
+A strip holds whole rows of softmax, so everything said of it is exact. Keys that the band of a causal or windowed
+mask hides from every query of a strip are left out of it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.call import Call
+from regard.attention.kernels.written import additive
+from regard.attention.reach import pad_axes
+from regard.attention.scores import Additive, share
+
+ROOM = 1 << 20  # numbers in a strip: four megabytes of float32, enough rows for a fast product
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Strip:
+    """Some rows of the weights of some entries of the batch: parts / total.
+
+    Valid until the next strip is asked for, which is written into the same memory.
+    """
+
+    entries: slice  # of the batch axes, flattened
+    rows: slice
+    columns: slice
+    below: Float[Tensor, "n r c"]  # score − the largest score of its row
+    parts: Float[Tensor, "n r c"]  # exp(below)
+    total: Float[Tensor, "n r"]  # Σ parts, or 0 when the query may look at nothing
+    largest: Float[Tensor, "n r"]
+
+    @property
+    def share(self) -> Float[Tensor, "n r"]:
+        """1 / total, or 0 when the query may look at nothing."""
+        return torch.where(self.total > 0, self.total.reciprocal(), 0.0)
+
+
+def strips(call: Call, rows: slice | None = None, *, room: int = ROOM) -> Iterator[Strip]:
+    """The strips of a call from the first of its rows to the last, each of about `room` numbers."""
+    extent, batch = call.extent, call.query.shape[:-2]
+    entries, keys = batch.numel(), extent.keys
+    rows = slice(0, extent.queries) if rows is None else rows
+    with torch.no_grad():  # not around the whole: whoever goes over the strips keeps the mode they are in
+        query, key, vector = _mapped(call)
+    band = (None, None) if call.mask is None else call.mask.reach(extent).bounded
+    height = max(1, min(rows.stop - rows.start, room // max(keys, 1)))
+    together = max(1, min(entries, room // max(height * keys, 1)))
+    memory = [query.new_empty(together * height * keys) for _ in range(2)]
+    for start in range(rows.start, rows.stop, height):
+        run = slice(start, min(start + height, rows.stop))
+        columns = _columns(run, band, keys)
+        hidden, added = _hidden_and_added(call, run, columns)
+        for first in range(0, entries, together):
+            some = slice(first, min(first + together, entries))
+            shape = (some.stop - some.start, run.stop - run.start, columns.stop - columns.start)
+            below, parts = (part[: shape[0] * shape[1] * shape[2]].view(shape) for part in memory)
+            if vector is None:
+                torch.bmm(query[some, run], key[some, columns].mT, out=below)
+            else:
+                below.copy_(additive(query[some, run], key[some, columns], vector[some]) * call.scale)
+            if added is not None:
+                below += _of_entries(added, batch, some)
+            unseen = None if hidden is None else _of_entries(hidden, batch, some)
+            yield _strip(below, parts, unseen, entries=some, rows=run, columns=columns)
+
+
+def _mapped(call: Call) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Query (with the scale in it) and key in the space where they meet, batch axes flattened; v if additive."""
+    wide = torch.promote_types(call.query.dtype, torch.float32)
+    query = call.score.map_query(call.query.detach().to(wide))
+    key = share(call.score.map_key(call.key.detach().to(wide)), query)
+    vector = None
+    if isinstance(call.score, Additive):
+        spread = call.score.vector.to(wide).expand(*query.shape[:-2], -1)
+        vector = spread.reshape(-1, spread.shape[-1])
+    else:
+        query = query * (call.scale * call.score.factor(call.query.shape[-1]))
+    entries = query.shape[:-2].numel()
+    return query.reshape(entries, *query.shape[-2:]), key.reshape(entries, *key.shape[-2:]), vector
+
+
+def _strip(
+    below: Tensor, parts: Tensor, hidden: Tensor | None, *, entries: slice, rows: slice, columns: slice
+) -> Strip:
+    if below.shape[-1] == 0:
+        total = largest = below.new_zeros(below.shape[:-1])
+    else:
+        if hidden is not None:
+            below.masked_fill_(hidden, torch.finfo(below.dtype).min)  # finite, so that 0 · score is 0
+        largest = below.amax(-1)
+        torch.exp(below.sub_(largest[..., None]), out=parts)
+        if hidden is not None:
+            parts.masked_fill_(hidden, 0.0)
+        total = parts.sum(-1)
+    return Strip(
+        entries=entries, rows=rows, columns=columns, below=below, parts=parts, total=total, largest=largest
+    )
+
+
+def _columns(rows: slice, band: tuple[int | None, int | None], keys: int) -> slice:
+    """The keys that a band allows to any of some queries."""
+    low, high = band
+    first = 0 if low is None else min(max(rows.start + low, 0), keys)
+    last = keys if high is None else min(max(rows.stop + high, first), keys)
+    return slice(first, last)
+
+
+def _hidden_and_added(call: Call, rows: slice, columns: slice) -> tuple[Tensor | None, Tensor | None]:
+    """Which pairs may not look, by mask or by a bias of −∞, and what is added to the scores of the others."""
+    extent, axes = call.extent, call.query.ndim - 2
+    hidden = added = None
+    if call.mask is not None:
+        hidden = ~pad_axes(call.mask.block(extent.rows[rows], extent.columns[columns], extent), axes, tail=2)
+    if call.bias is not None:
+        wide = torch.promote_types(call.query.dtype, torch.float32)
+        bias = call.bias.block(extent.rows[rows], extent.columns[columns], extent).detach().to(wide)
+        bias = bias.reshape(*([1] * (axes + 2 - bias.ndim)), *bias.shape)  # a bias is lined up at the right
+        forbidden = bias == -torch.inf
+        hidden = forbidden if hidden is None else hidden | forbidden
+        added = bias.masked_fill(forbidden, 0.0)
+    return hidden, added
+
+
+def _of_entries(matrix: Tensor, batch: torch.Size, some: slice) -> Tensor:
+    """The matrices of some flattened batch entries, from one that may be the same for many."""
+    if matrix.shape[:-2].numel() == 1:
+        return matrix.reshape(1, *matrix.shape[-2:])
+    index = torch.arange(some.start, some.stop, device=matrix.device)
+    full = matrix.expand(*batch, *matrix.shape[-2:])
+    return full[torch.unravel_index(index, batch)] if batch else full

@@ -1,0 +1,98 @@
+"""Watching a model: its attention calls, from outside, without changing a bit of its answer."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.biases import TensorBias
+from regard.attention.call import Call
+from regard.attention.seams import Bystander, standing
+from regard.errors import RegardError
+from regard.sight.callers import caller, module_names, refuse_captured, refuse_compiled
+from regard.sight.interpose import interposed
+from regard.sight.layer import Layer
+from regard.sight.seen import Seen
+from regard.sight.selection import Choice, select
+
+Question = str | tuple[str, *tuple[int, ...]]
+
+
+@contextmanager
+def watch(
+    model: nn.Module,
+    *,
+    layers: Callable[[str], bool] | Sequence[str] | None = None,
+    heads: Choice = None,
+    batch: Choice = None,
+    keep: Literal["calls", "evidence"] = "calls",
+    ask: Sequence[Question] = ("entropy", "received"),
+) -> Iterator[Seen]:
+    """Keep the attention calls of a model while it runs.
+
+        with watch(model) as seen:
+            output = model(x)
+        seen["encoder.0.attention"].entropy
+
+    A call is its query and key as they are, so looking costs memory linear in the length and no time; asking costs
+    one more pass. `layers` chooses modules by the end of their path (or a function of the path), `heads` and `batch`
+    choose within a call. With keep="evidence" the questions in `ask` ("entropy", ("top", 5), ("map", 64, 64)) are
+    answered at once and the calls are let go.
+    """
+    refuse_compiled(model)
+    names = module_names(model)
+    wanted = layers if callable(layers) or layers is None else _ending_in(layers)
+    seen = Seen(model=model)
+    watcher = _Watcher(
+        seen, names, wanted, partial(select, batch=batch, heads=heads), ask if keep == "evidence" else None
+    )
+    with interposed(), standing(watcher):
+        yield seen
+
+
+@dataclass(eq=False)
+class _Watcher(Bystander):
+    seen: Seen
+    names: dict[int, str]
+    wanted: Callable[[str], bool] | None
+    chosen: Callable[[Call], Call]
+    ask: Sequence[Question] | None
+
+    def see(self, call: Call, value: Tensor | None) -> None:
+        name = caller(self.names)
+        if name is None or not (self.wanted is None or self.wanted(name)):
+            return
+        refuse_captured(name)
+        with torch.no_grad():
+            layer = Layer.of(name, _held(self.chosen(call)))
+            self.seen.layers.append(layer if self.ask is None else _answered(layer, self.ask))
+
+
+def _answered(layer: Layer, ask: Sequence[Question]) -> Layer:
+    for question in ask:
+        name, arguments = (question, ()) if isinstance(question, str) else (question[0], question[1:])
+        asked = getattr(layer, name, None)
+        if name.startswith("_") or asked is None:
+            raise RegardError(f"ask={question!r}: ask for entropy, received, peak, logsumexp, top or map")
+        if callable(asked):
+            asked(*arguments)
+    return replace(layer, call=None, _versions=())
+
+
+def _held(call: Call) -> Call:
+    """The call without its graph; tensors of inference mode are copied, since nobody counts their changes."""
+
+    def own(tensor: Tensor) -> Tensor:
+        return tensor.clone() if tensor.is_inference() else tensor.detach()
+
+    bias = TensorBias(own(call.bias.tensor)) if isinstance(call.bias, TensorBias) else call.bias
+    return replace(call, query=own(call.query), key=own(call.key), bias=bias)
+
+
+def _ending_in(ends: Sequence[str]) -> Callable[[str], bool]:
+    chosen = [ends] if isinstance(ends, str) else list(ends)
+    return lambda name: any(name == end or name.endswith("." + end) for end in chosen)

@@ -1,0 +1,47 @@
+"""Contract 1: looking never changes the answer. Outputs and gradients with and without watching are the same bits."""
+
+import pytest
+import torch
+from sight.peers import Peer, every_peer
+
+from regard.sight.watch import watch
+
+PEERS = every_peer()
+
+
+def results(peer: Peer) -> list[torch.Tensor]:
+    torch.manual_seed(7)  # dropout draws the same numbers
+    if not peer.gradients:
+        with torch.no_grad():
+            return [peer.run()]
+    output = peer.run()
+    weights = [weight for weight in peer.model.parameters() if weight.requires_grad]
+    grads = torch.autograd.grad(output.float().square().sum(), weights, allow_unused=True)
+    return [output.detach(), *(grad for grad in grads if grad is not None)]
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_watching_changes_no_bit(name: str) -> None:
+    peer = PEERS[name]()
+    plain = results(peer)
+    with watch(peer.model) as seen:
+        watched = results(peer)
+    again = results(peer)
+    assert len(seen) == peer.calls
+    assert len(set(seen.names)) == peer.calls
+    for before, during, after in zip(plain, watched, again, strict=True):
+        assert torch.equal(before, during)
+        assert torch.equal(before, after)
+    for layer in seen:  # and asking changes nothing either
+        assert layer.entropy.isfinite().all()
+    assert torch.equal(results(peer)[0], plain[0])
+
+
+def test_watching_under_inference_mode() -> None:
+    peer = PEERS["nn.MultiheadAttention without weights, eval"]()
+    with torch.inference_mode():
+        plain = peer.run()
+        with watch(peer.model) as seen:
+            watched = peer.run()
+    assert torch.equal(plain, watched)
+    assert seen[0].received.sum().item() == pytest.approx(2 * 4 * 7, rel=1e-5)
