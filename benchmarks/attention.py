@@ -11,21 +11,17 @@ held during one run beyond its inputs, counted from the allocator's own events, 
 
 import argparse
 import json
-import os
-import platform
 import random
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler that counts memory is chatty
-
 import torch
+from measuring import machine, measure, peak_megabytes, spread
 from torch import Tensor
 from torch.nn import functional as F
-from torch.profiler import ProfilerActivity, profile
 
 from regard import (
     Additive,
@@ -121,25 +117,6 @@ def masked_contenders(length: int) -> tuple[dict[str, Callable[[], Tensor]], lis
     return runs, [query, key, value]
 
 
-def measure(
-    runs: dict[str, Callable[[], Tensor]], inputs: list[Tensor], backward: bool, rounds: int
-) -> dict[str, list[float]]:
-    """Milliseconds of every contender in every round."""
-
-    def once(run: Callable[[], Tensor]) -> float:
-        start = time.perf_counter()
-        _run(run, inputs, backward)
-        return (time.perf_counter() - start) * 1e3
-
-    for run in runs.values():
-        once(run)
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name in random.sample(list(runs), len(runs)):
-            times[name].append(once(runs[name]))
-    return times
-
-
 def _run(run: Callable[[], Tensor], inputs: list[Tensor], backward: bool) -> None:
     if backward:
         torch.autograd.grad(run().sum(), inputs, allow_unused=True)
@@ -148,27 +125,15 @@ def _run(run: Callable[[], Tensor], inputs: list[Tensor], backward: bool) -> Non
             run()
 
 
-def peak_megabytes(run: Callable[[], Tensor], inputs: list[Tensor], backward: bool) -> float:
-    """The most that tensors held at once, from the allocator's events."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
-        _run(run, inputs, backward)
-    events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
-    held = peak = 0
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        held += event.nbytes()
-        peak = max(peak, held)
-    return peak / 2**20
-
-
 def rows_of(
     name: str, length: int, runs: dict[str, Callable[[], Tensor]], inputs: list[Tensor], rounds: int
 ) -> list[Row]:
     """Both modes of every contender, as rows."""
     rows = []
     for mode in ("forward", "forward + backward"):
-        backward = mode != "forward"
-        times = measure(runs, inputs, backward, rounds)
-        for contender, run in runs.items():
+        timed = {name: partial(_run, run, inputs, mode != "forward") for name, run in runs.items()}
+        times = measure(timed, rounds)
+        for contender, run in timed.items():
             ratios = [mine / other for mine, other in zip(times[contender], times["torch"], strict=True)]
             rows.append(
                 Row(
@@ -177,18 +142,13 @@ def rows_of(
                     mode,
                     contender,
                     statistics.median(times[contender]),
-                    _spread(times[contender]),
+                    spread(times[contender]),
                     statistics.median(ratios),
-                    _spread(ratios),
-                    peak_megabytes(run, inputs, backward),
+                    spread(ratios),
+                    peak_megabytes(run),
                 )
             )
     return rows
-
-
-def _spread(values: list[float]) -> tuple[float, float]:
-    ordered = sorted(values)
-    return ordered[len(ordered) // 10], ordered[-1 - len(ordered) // 10]
 
 
 def table(rows: list[Row], machine: dict[str, object]) -> str:
@@ -267,22 +227,6 @@ def draw(rows: list[Row], path: Path) -> None:
     axes[1, -1].legend(frameon=False)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
-
-
-def machine() -> dict[str, object]:
-    """What the run depended on."""
-    model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line), "")
-    return {
-        "cpu": model or platform.processor(),
-        "threads": torch.get_num_threads(),
-        "load at start": round(os.getloadavg()[0], 2),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
 def main() -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import torch
+from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
 from regard import (
@@ -22,6 +24,7 @@ from regard import (
     MultiHeadAttention,
     RelativeBuckets,
     ScaledDot,
+    TensorBias,
     attend,
     causal,
     lookup,
@@ -42,15 +45,66 @@ from regard.layers import (
     before,
     inside,
 )
-from regard.sight.colours import INK, code, colour
-from regard.sight.gallery import mask_exhibits, score_exhibits
-from regard.sight.heatmap import Heatmap, heatmap
-from regard.sight.sheet import sheet
+from regard.sight.pictures.alignment_map import alignment_map
+from regard.sight.pictures.colours import INK, code, colour
+from regard.sight.pictures.gallery import mask_exhibits, score_exhibits
+from regard.sight.pictures.heatmap import Heatmap, heatmap
+from regard.sight.pictures.lines import lines as word_lines
+from regard.sight.pictures.overlay import overlay as lit
+from regard.sight.pictures.overview import overview
+from regard.sight.pictures.sheet import sheet
+from regard.sight.watch import watch
 
 mpl.use("agg")
 from matplotlib import pyplot as plt
 
 WORDS = ["who", "watches", "the", "watchmen", "while", "the", "watchmen", "watch", "the", "watch"]
+RHYME = [
+    "how",
+    "much",
+    "wood",
+    "would",
+    "a",
+    "woodchuck",
+    "chuck",
+    "if",
+    "a",
+    "woodchuck",
+    "could",
+    "chuck",
+    "wood",
+]
+FRENCH = [
+    "L'",
+    "accord",
+    "sur",
+    "la",
+    "zone",
+    "économique",
+    "européenne",
+    "a",
+    "été",
+    "signé",
+    "en",
+    "août",
+    "1992",
+    ".",
+]
+ENGLISH = [
+    "The",
+    "agreement",
+    "on",
+    "the",
+    "European",
+    "Economic",
+    "Area",
+    "was",
+    "signed",
+    "in",
+    "August",
+    "1992",
+    ".",
+]
 PALE, MIDDLE, DARK = (code(colour(level)) for level in (0.3, 0.55, 0.9))
 
 
@@ -236,6 +290,97 @@ def influence(path: Path) -> None:
     sheet([row]).png(path)
 
 
+def alignment(path: Path) -> None:
+    """Bahdanau's sentence, aligned by nothing but shared letters and nearness, against how people align it."""
+    flat = {"é": "e", "û": "u"}
+    french, english = (
+        ["".join(flat.get(letter, letter) for letter in word.lower()) for word in words]
+        for words in (FRENCH, ENGLISH)
+    )
+    vectors = spell(french + english)
+    query, key = vectors[: len(french)], vectors[len(french) :]
+    at, of = (torch.linspace(0, 1, len(words)) for words in (french, english))
+    weights = weigh(query, key, scale=2.4, bias=TensorBias(-9 * (at[:, None] - of).abs()))
+    sure = [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (4, 6),
+        (5, 5),
+        (6, 4),
+        (7, 7),
+        (9, 8),
+        (10, 9),
+        (11, 10),
+        (12, 11),
+    ]
+    alignment_map(
+        weights,
+        FRENCH,
+        ENGLISH,
+        sure=[*sure, (13, 12)],
+        possible=[(8, 7), (8, 8), (7, 8)],
+        title="An alignment and its reference",
+        note="weights: shared letters and nearness, nothing learned",
+    ).png(path)
+
+
+def lines(path: Path) -> None:
+    """Three heads between a sentence and itself, one word in focus."""
+    vectors = spell(WORDS)
+    place = torch.arange(len(WORDS)).float()
+    ahead = place - place[:, None]
+    same = torch.zeros(len(WORDS), 1)
+    heads = {
+        "alike in spelling": weigh(vectors, vectors, scale=2.0),
+        "the word before": weigh(same, same, bias=TensorBias(-2.0 * (ahead + 1).square())),
+        "what is near": weigh(same, same, bias=TensorBias(-0.6 * ahead.abs())),
+    }
+    word_lines(
+        torch.stack(list(heads.values())),
+        WORDS,
+        WORDS,
+        heads=list(heads),
+        focus=6,
+        least=0.08,
+        title="What one word looks at",
+        note="three heads; a line is as strong as its weight",
+    ).png(path)
+
+
+def atlas(path: Path) -> None:
+    """Everything a small model looked at, pooled: a row for each layer, a column for each head."""
+    torch.manual_seed(0)
+    vectors = spell(RHYME)
+    x = nn.functional.pad(vectors, (0, -vectors.shape[-1] % 8))[None]
+    width = x.shape[-1]
+    layers = [MultiHeadAttention(width, 8, bias=ALiBi(8), affine=False) for _ in range(4)]
+    for depth, layer in enumerate(layers):
+        with (
+            torch.no_grad()
+        ):  # random, but queries and keys alike; each layer twice as sharp as the one before
+            part = torch.randn(width, width) * width**-0.25
+            layer.input.all.weight[: 2 * width] = torch.cat([part, part]) * 0.4 * 2 ** (depth / 2)
+    with watch(nn.ModuleList(layers)) as seen, torch.no_grad():
+        for depth, layer in enumerate(layers):
+            layer(x, mask=causal() if depth % 2 else None)
+    overview(seen, title=" ".join(RHYME)).png(path)
+
+
+def overlay(path: Path) -> None:
+    """A landscape, lit where a word looks: its query is the colour of a thing, a key that of a patch."""
+    image = _landscape(360)
+    patches = torch.from_numpy(np.asarray(image) / 255.0).view(18, 20, 18, 20, 3).mean((1, 3)).view(-1, 3)
+    things = {"sky": (124, 178, 222), "sun": (252, 212, 96), "roof": (196, 68, 52), "tree": (36, 92, 62)}
+    query = torch.tensor(list(things.values())) / 255.0
+    nearness = -150 * (query[:, None].double() - patches).square().sum(-1)
+    same = torch.zeros(1, dtype=torch.float64)
+    weights = weigh(same.expand(len(things), 1), same.expand(len(patches), 1), bias=TensorBias(nearness))
+    note = "query: a colour; keys: the colours of 18 × 18 patches; beside each word its largest weight"
+    lit(image, weights, words=list(things), grid=(18, 18), title="Where each word looks", note=note).png(path)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "attention": attention,
     "scale": scale,
@@ -249,6 +394,10 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "placements": placements,
     "padded": padded,
     "influence": influence,
+    "alignment": alignment,
+    "lines": lines,
+    "atlas": atlas,
+    "overlay": overlay,
 }
 
 
@@ -258,6 +407,30 @@ def draw(folder: Path) -> list[Path]:
     for name, picture in PICTURES.items():
         picture(folder / f"{name}.png")
     return [folder / f"{name}.png" for name in PICTURES]
+
+
+def _landscape(side: int) -> Image.Image:
+    """A house and a tree on a hill under the sun, drawn large and reduced."""
+    big, unit = 3 * side, 3 * side / 100
+    fade = np.linspace(0, 1, big)[:, None, None]
+    sky = (1 - fade) * np.array([108, 166, 216]) + fade * np.array([158, 202, 234])
+    image = Image.fromarray(np.rint(sky).astype(np.uint8).repeat(big, 1))
+    draw = ImageDraw.Draw(image)
+
+    def spots(*places: float) -> list[tuple[float, float]]:
+        return [(x * unit, y * unit) for x, y in zip(places[::2], places[1::2], strict=True)]
+
+    draw.ellipse(spots(9, 9, 29, 29), fill=(252, 214, 100))
+    draw.ellipse(spots(-60, 62, 90, 200), fill=(150, 178, 112))
+    draw.ellipse(spots(10, 68, 190, 220), fill=(120, 156, 92))
+    draw.rectangle(spots(22, 52, 48, 74), fill=(238, 222, 196))
+    draw.polygon(spots(18, 53, 35, 37, 52, 53), fill=(196, 68, 52))
+    draw.rectangle(spots(38, 60, 44, 74), fill=(196, 68, 52))
+    draw.rectangle(spots(26, 58, 33, 65), fill=(120, 160, 190))
+    draw.rectangle(spots(73, 62, 77, 80), fill=(98, 70, 52))
+    for x, y, r in ((75, 44, 13), (67, 53, 10), (83, 53, 10), (75, 56, 11)):
+        draw.ellipse(spots(x - r, y - r, x + r, y + r), fill=(36, 92, 62))
+    return image.reduce(3)
 
 
 def _map(weights: Tensor, title: str, note: str, allowed: Tensor | None = None) -> Heatmap:

@@ -34,16 +34,24 @@ if TYPE_CHECKING:
     from regard.attention.weights import lookup as lookup
     from regard.attention.weights import weigh as weigh
     from regard.errors import RegardError as RegardError
-    from regard.sight.heatmap import Heatmap as Heatmap
-    from regard.sight.heatmap import heatmap as heatmap
     from regard.sight.interventions import drop_heads as drop_heads
     from regard.sight.interventions import forbid as forbid
     from regard.sight.interventions import intervene as intervene
     from regard.sight.interventions import scale_head as scale_head
     from regard.sight.interventions import uniform as uniform
     from regard.sight.layer import Layer as Layer
+    from regard.sight.monitor import Monitor as Monitor
+    from regard.sight.pictures.alignment_map import alignment_map as alignment_map
+    from regard.sight.pictures.atlas import atlas as atlas
+    from regard.sight.pictures.figure import plot as plot
+    from regard.sight.pictures.heatmap import Heatmap as Heatmap
+    from regard.sight.pictures.heatmap import heatmap as heatmap
+    from regard.sight.pictures.lines import lines as lines
+    from regard.sight.pictures.overlay import overlay as overlay
+    from regard.sight.pictures.overview import overview as overview
+    from regard.sight.pictures.photo import spectrogram as spectrogram
+    from regard.sight.pictures.sheet import sheet as sheet
     from regard.sight.seen import Seen as Seen
-    from regard.sight.sheet import sheet as sheet
     from regard.sight.watch import watch as watch
 
 __version__ = "0.1.0"
@@ -58,11 +66,19 @@ _HOMES = {
     "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
     "attention.weights": ["lookup", "weigh"],
     "errors": ["RegardError"],
-    "sight.heatmap": ["Heatmap", "heatmap"],
+    "sight.monitor": ["Monitor"],
+    "sight.pictures.alignment_map": ["alignment_map"],
+    "sight.pictures.atlas": ["atlas"],
+    "sight.pictures.figure": ["plot"],
+    "sight.pictures.heatmap": ["Heatmap", "heatmap"],
+    "sight.pictures.lines": ["lines"],
+    "sight.pictures.overlay": ["overlay"],
+    "sight.pictures.overview": ["overview"],
+    "sight.pictures.photo": ["spectrogram"],
     "sight.interventions": ["drop_heads", "forbid", "intervene", "scale_head", "uniform"],
     "sight.layer": ["Layer"],
     "sight.seen": ["Seen"],
-    "sight.sheet": ["sheet"],
+    "sight.pictures.sheet": ["sheet"],
     "sight.watch": ["watch"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -6,7 +6,7 @@ from sight.peers import every_peer, hugging_face
 from torch import nn
 from torch.nn import functional as F
 
-from regard import MultiHeadAttention, RegardError, causal, weigh
+from regard import Bilinear, MultiHeadAttention, RegardError, causal, keep, weigh
 from regard.layers import EncoderBlock, FeedForward, Residual
 from regard.sight.watch import watch
 
@@ -113,7 +113,10 @@ def test_evidence_can_be_all_that_is_kept() -> None:
     torch.testing.assert_close(seen[0].map(3, 2), calls[0].map(3, 2))
     with pytest.raises(RegardError, match="keep='evidence', which kept map, summary, top"):
         seen[0].weights()
-    with pytest.raises(RegardError, match="ask='colour'"), watch(model, keep="evidence", ask=["colour"]):
+    with (
+        pytest.raises(RegardError, match=r"ask=\('colour',\)"),
+        watch(model, keep="evidence", ask=["colour"]),
+    ):
         model(x)
 
 
@@ -177,3 +180,30 @@ def test_an_error_in_the_model_leaves_nothing_behind() -> None:
         _ = seen[4]
     with pytest.raises(RegardError, match="head 2, but there are only 2"):
         seen[0].weights(heads=2)
+
+
+def test_a_head_can_be_chosen_twice() -> None:
+    model, x = MultiHeadAttention(8, 2), torch.randn(1, 5, 8)
+    with watch(model) as seen:
+        model(x)
+    twice = seen[0].select(heads=[0, 0])
+    assert torch.equal(twice.weights(), seen[0].weights()[:, [0, 0]])
+
+
+def test_weights_of_a_score_and_masks_that_change_are_noticed() -> None:
+    model, x, kept = (
+        MultiHeadAttention(8, 2, score=Bilinear(4, 4, heads=2)),
+        torch.randn(1, 5, 8),
+        torch.ones(5, 5).bool(),
+    )
+    with watch(model) as seen:
+        model(x, mask=keep(kept))
+    kept[0, 1] = False
+    with pytest.raises(RegardError, match="the mask that MultiHeadAttention attended with was overwritten"):
+        _ = seen[0].entropy
+    with watch(model) as seen:
+        model(x)
+    with torch.no_grad():
+        model.score.weight.add_(1.0)
+    with pytest.raises(RegardError, match="the score that MultiHeadAttention attended with was overwritten"):
+        _ = seen[0].entropy

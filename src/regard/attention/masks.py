@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.reach import Extent, Reach, align, within
+from regard.attention.reach import Extent, Reach, align, narrower, within
 from regard.errors import RegardError
 
 Count = int | Int[Tensor, "*batch"]
@@ -38,6 +38,10 @@ class Mask(ABC):
     def reach(self, extent: Extent) -> Reach:
         """The cheapest form that says the same."""
         return Reach(extent=extent, rest=self.block(extent.rows, extent.columns, extent))
+
+    def band(self, extent: Extent) -> tuple[int | None, int | None]:
+        """Limits of j − i that hold for every pair it allows, as far as they are known without a matrix."""
+        return None, None
 
     def dense(
         self, queries: int, keys: int, *, device: torch.device | str | None = None
@@ -155,8 +159,12 @@ class _Causal(Mask):
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
         return columns <= rows[:, None] + _offset(self, self.offset, extent)
 
+    def band(self, extent: Extent) -> tuple[int | None, int | None]:
+        return None, _offset(self, self.offset, extent)
+
     def reach(self, extent: Extent) -> Reach:
-        return Reach(extent=extent, high=_offset(self, self.offset, extent))
+        low, high = self.band(extent)
+        return Reach(extent=extent, low=low, high=high)
 
     def __repr__(self) -> str:
         return "causal()" if self.offset is None else f"causal(offset={self.offset})"
@@ -171,9 +179,13 @@ class _Window(Mask):
         ahead = columns - rows[:, None] - _offset(self, self.offset, extent)
         return within(ahead, 1 - self.size, self.size - 1)
 
-    def reach(self, extent: Extent) -> Reach:
+    def band(self, extent: Extent) -> tuple[int | None, int | None]:
         middle = _offset(self, self.offset, extent)
-        return Reach(extent=extent, low=middle - self.size + 1, high=middle + self.size - 1)
+        return middle - self.size + 1, middle + self.size - 1
+
+    def reach(self, extent: Extent) -> Reach:
+        low, high = self.band(extent)
+        return Reach(extent=extent, low=low, high=high)
 
     def __repr__(self) -> str:
         return f"window({self.size}{'' if self.offset is None else f', offset={self.offset}'})"
@@ -275,6 +287,9 @@ class _And(Mask):
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
         a, b = align(self.a.block(rows, columns, extent), self.b.block(rows, columns, extent), tail=2)
         return a & b
+
+    def band(self, extent: Extent) -> tuple[int | None, int | None]:
+        return narrower(self.a.band(extent), self.b.band(extent))
 
     def reach(self, extent: Extent) -> Reach:
         reach = self.a.reach(extent) & self.b.reach(extent)

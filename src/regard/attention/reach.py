@@ -1,6 +1,5 @@
 """The form of a mask that a kernel asks for: a band, two sets of rows, and only last a matrix."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,10 +73,11 @@ class Reach:
 
     def __and__(self, other: "Reach") -> "Reach":
         padded = [side for side in (self, other) if side.queries is not None or side.keys is not None]
+        low, high = narrower((self.low, self.high), (other.low, other.high))
         return Reach(
             extent=self.extent,
-            low=_either(max, self.low, other.low),
-            high=_either(min, self.high, other.high),
+            low=low,
+            high=high,
             queries=both(self.queries, other.queries, tail=1),
             keys=both(self.keys, other.keys, tail=1),
             rest=both(self.rest, other.rest, tail=2),
@@ -180,8 +180,13 @@ def within(ahead: Tensor, low: int | None, high: int | None) -> Tensor:
     return inside if high is None else inside & (ahead <= high)
 
 
-def _either(pick: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
-    return a if b is None else b if a is None else pick(a, b)
+Band = tuple[int | None, int | None]
+
+
+def narrower(a: Band, b: Band) -> Band:
+    """The band inside both."""
+    lows, highs = ([limit for limit in limits if limit is not None] for limits in zip(a, b, strict=True))
+    return max(lows, default=None), min(highs, default=None)
 
 
 def _any(allowed: Tensor | None, axis: int) -> Tensor | None:

@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from regard.sight.gallery import Exhibit
+    from regard.sight.pictures.gallery import Exhibit
 
 SENTENCE = "who watches the watchmen while the watchmen watch the watch"
 _MOST = 120  # words: beyond, the pictures cannot be read
@@ -34,10 +34,10 @@ def demo(
 def show(console: "Console", words: list[str], out: Path) -> None:
     """Compute, print and write everything. What is heavy is imported here, after the first lines are on the screen."""
     from regard.attention.explain import explain
-    from regard.sight.gallery import mask_exhibits, masks_over, score_exhibits
-    from regard.sight.heatmap import heatmap
-    from regard.sight.labels import plain
-    from regard.sight.sheet import sheet
+    from regard.sight.pictures.gallery import mask_exhibits, masks_over, score_exhibits
+    from regard.sight.pictures.heatmap import heatmap
+    from regard.sight.pictures.labels import plain
+    from regard.sight.pictures.sheet import sheet
 
     scores, masks = score_exhibits(words), mask_exhibits(words)
     scaled = scores[1].picture

@@ -1,10 +1,12 @@
 """Evidence: what is known about the weights of a call without holding them.
 
-Every function takes a `Call`, goes over its strips once and answers exactly: as the weights in float64 would, but
-for the rounding of float32. The extra memory is linear in the length of the sequence.
+Questions go over the strips of a call together, in one pass, and each is answered exactly: as the weights in float64
+would answer, but for the rounding of float32. The extra memory is linear in the length of the sequence.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -12,7 +14,28 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.errors import RegardError
-from regard.sight.strips import ROOM, strips
+from regard.sight.strips import ROOM, Strip, strips
+
+Answer = TypeVar("Answer")
+
+
+class Question(ABC, Generic[Answer]):
+    """Something asked of every strip of a call."""
+
+    @abstractmethod
+    def take(self, strip: Strip) -> None:
+        """Learn from a strip what there is to learn."""
+
+    @abstractmethod
+    def answer(self) -> Answer:
+        """What all strips together say."""
+
+
+def ask(call: Call, *questions: Question[Any], room: int = ROOM) -> None:
+    """Take several questions over the strips of a call, in one pass."""
+    for strip in strips(call, room=room):
+        for question in questions:
+            question.take(strip)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,69 +48,113 @@ class Summary:
     received: Float[Tensor, "*batch k"]  # Σ over the queries of the weight on a key
 
 
-def summarise(call: Call, *, room: int = ROOM) -> Summary:
-    """Log-sum-exp, entropy, largest weight and received mass, in one pass."""
-    extent, batch = call.extent, call.query.shape[:-2]
-    logsumexp, entropy, peak = (_zeros(call, extent.queries) for _ in range(3))
-    received = _zeros(call, extent.keys)
-    for strip in strips(call, room=room):
+class Summing(Question[Summary]):
+    """Log-sum-exp, entropy, largest weight and received mass."""
+
+    def __init__(self, call: Call) -> None:
+        self.batch = call.query.shape[:-2]
+        self.logsumexp, self.entropy, self.peak = (_zeros(call, call.extent.queries) for _ in range(3))
+        self.received = _zeros(call, call.extent.keys)
+
+    def take(self, strip: Strip) -> None:
+        """Rows are finished within a strip; keys go on receiving."""
         rows, share, log_total = (strip.entries, strip.rows), strip.share, strip.total.log()
-        logsumexp[rows] = log_total + strip.largest  # log 0 = −∞
+        self.logsumexp[rows] = log_total + strip.largest  # log 0 = −∞
         inner = torch.linalg.vecdot(strip.parts, strip.below)
-        entropy[rows] = torch.where(share > 0, log_total - inner * share, 0.0)
-        peak[rows] = share  # the largest part is exp(0)
-        received[strip.entries, strip.columns] += torch.bmm(share[:, None], strip.parts).squeeze(1)
-    return Summary(
-        logsumexp=logsumexp.view(*batch, -1),
-        entropy=entropy.view(*batch, -1),
-        peak=peak.view(*batch, -1),
-        received=received.view(*batch, -1),
-    )
+        self.entropy[rows] = torch.where(share > 0, log_total - inner * share, 0.0)
+        self.peak[rows] = share  # the largest part is exp(0)
+        self.received[strip.entries, strip.columns] += torch.bmm(share[:, None], strip.parts).squeeze(1)
+
+    def answer(self) -> Summary:
+        """The four, with the batch axes of the call."""
+        return Summary(
+            logsumexp=self.logsumexp.view(*self.batch, -1),
+            entropy=self.entropy.view(*self.batch, -1),
+            peak=self.peak.view(*self.batch, -1),
+            received=self.received.view(*self.batch, -1),
+        )
 
 
-def top(
-    call: Call, count: int, *, room: int = ROOM
-) -> tuple[Int[Tensor, "*batch q count"], Float[Tensor, "*batch q count"]]:
+Heaviest = tuple[Int[Tensor, "*batch q n"], Float[Tensor, "*batch q n"]]
+
+
+class Ranking(Question[Heaviest]):
     """The heaviest keys of each query and their weights, heaviest first; key −1 and weight 0 where there is none."""
-    extent, batch = call.extent, call.query.shape[:-2]
-    if count < 1:
-        raise RegardError(f"top({count}): ask for at least one key")
-    keys = torch.full((batch.numel(), extent.queries, count), -1, device=call.query.device)
-    weights = _zeros(call, extent.queries, count)
-    for strip in strips(call, room=room):
-        found = min(count, strip.parts.shape[-1])
+
+    def __init__(self, call: Call, count: int) -> None:
+        if count < 1:
+            raise RegardError(f"top({count}): ask for at least one key")
+        self.batch, self.count = call.query.shape[:-2], count
+        self.weights = _zeros(call, call.extent.queries, count)
+        self.keys = torch.full_like(self.weights, -1, dtype=torch.long)
+
+    def take(self, strip: Strip) -> None:
+        """The best of each row."""
+        found = min(self.count, strip.parts.shape[-1])
         parts, where = strip.parts.topk(found)
         parts = parts * strip.share[..., None]
         rows = (strip.entries, strip.rows, slice(0, found))
-        weights[rows] = parts
-        keys[rows] = torch.where(parts > 0, where + strip.columns.start, -1)
-    return keys.view(*batch, -1, count), weights.view(*batch, -1, count)
+        self.weights[rows] = parts
+        self.keys[rows] = torch.where(parts > 0, where + strip.columns.start, -1)
+
+    def answer(self) -> Heaviest:
+        """Keys and weights, with the batch axes of the call."""
+        return self.keys.view(*self.batch, -1, self.count), self.weights.view(*self.batch, -1, self.count)
 
 
-def pooled(call: Call, height: int, width: int, *, room: int = ROOM) -> Float[Tensor, "*batch h w"]:
+class Pooling(Question[Tensor]):
     """The weights as a matrix of at most `height` × `width`: in a cell, the mass that the queries of its row give to
     the keys of its column, averaged over those queries. Its rows sum to 1, as those of the weights do.
     """
-    extent, batch = call.extent, call.query.shape[:-2]
-    height, width = min(height, extent.queries), min(width, extent.keys)
-    if height < 1 or width < 1:
-        raise RegardError(
-            f"a map of {height} × {width} cells over {extent.queries} queries and {extent.keys} keys"
-        )
-    cells = _zeros(call, height, width).double()
-    edges = torch.tensor([-(-j * extent.keys // width) for j in range(width + 1)], device=call.query.device)
-    band = extent.rows * height // extent.queries
-    for strip in strips(call, room=room):
-        bands = band[strip.rows]
+
+    def __init__(self, call: Call, height: int, width: int) -> None:
+        extent = call.extent
+        self.batch, self.dtype = call.query.shape[:-2], _wide(call)
+        self.height, self.width = min(height, extent.queries), min(width, extent.keys)
+        if self.height < 1 or self.width < 1:
+            raise RegardError(
+                f"a map of {height} × {width} cells over {extent.queries} queries and {extent.keys} keys"
+            )
+        self.cells = _zeros(call, self.height, self.width).double()
+        self.band = extent.rows * self.height // extent.queries
+        edges = [-(-j * extent.keys // self.width) for j in range(self.width + 1)]
+        self.edges = torch.tensor(edges, device=extent.device)
+
+    def take(self, strip: Strip) -> None:
+        """Rows are summed by a product with their shares, columns as differences of a running total in float64."""
+        bands = self.band[strip.rows]
         first, last = int(bands[0]), int(bands[-1]) + 1
         chosen = (bands == torch.arange(first, last, device=bands.device)[:, None]).to(strip.parts)
         rows = torch.bmm(chosen * strip.share[:, None], strip.parts)  # [n, bands, columns]
-        # Sums over runs of columns are differences of a running total, in float64 so that they are exact enough.
         running = torch.nn.functional.pad(rows.double().cumsum(-1), (1, 0))
-        at = (edges - strip.columns.start).clamp(0, rows.shape[-1])
-        cells[strip.entries, first:last] += running[..., at].diff(dim=-1)
-    heights = torch.bincount(band, minlength=height)
-    return (cells / heights[:, None]).to(_wide(call)).view(*batch, height, width)
+        at = (self.edges - strip.columns.start).clamp(0, rows.shape[-1])
+        self.cells[strip.entries, first:last] += running[..., at].diff(dim=-1)
+
+    def answer(self) -> Float[Tensor, "*batch h w"]:
+        """The cells, with the batch axes of the call."""
+        heights = torch.bincount(self.band, minlength=self.height)
+        return (self.cells / heights[:, None]).to(self.dtype).view(*self.batch, self.height, self.width)
+
+
+def summarise(call: Call, *, room: int = ROOM) -> Summary:
+    """Log-sum-exp, entropy, largest weight and received mass."""
+    question = Summing(call)
+    ask(call, question, room=room)
+    return question.answer()
+
+
+def top(call: Call, count: int, *, room: int = ROOM) -> Heaviest:
+    """The heaviest keys of each query and their weights."""
+    question = Ranking(call, count)
+    ask(call, question, room=room)
+    return question.answer()
+
+
+def pooled(call: Call, height: int, width: int, *, room: int = ROOM) -> Float[Tensor, "*batch h w"]:
+    """The weights, pooled into a small matrix."""
+    question = Pooling(call, height, width)
+    ask(call, question, room=room)
+    return question.answer()
 
 
 def rectangle(

@@ -1,20 +1,18 @@
 """One watched attention call, and everything that can be asked of it."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.attention.biases import TensorBias
 from regard.attention.call import Call
 from regard.errors import RegardError
-from regard.sight import evidence
+from regard.sight import evidence, measures
 from regard.sight.selection import Choice, positions, select
-
-Answer = TypeVar("Answer")
+from regard.sight.similarity import similarity
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,11 +31,7 @@ class Layer:
     @classmethod
     def of(cls, name: str, call: Call) -> "Layer":
         """A layer that notices when what it holds is overwritten."""
-        bias = call.bias.tensor if isinstance(call.bias, TensorBias) else None
-        held = {"query": call.query, "key": call.key, "bias": bias}
-        versions = tuple(
-            (part, tensor, _version(tensor)) for part, tensor in held.items() if tensor is not None
-        )
+        versions = tuple((part, tensor, _version(tensor)) for part, tensor in _tensors(call))
         shape = (*call.query.shape[:-1], call.key.shape[-2])
         return cls(name=name, call=call, shape=shape, _versions=versions)
 
@@ -62,13 +56,48 @@ class Layer:
         keys, weights = self.top(1)
         return keys[..., 0], weights[..., 0]
 
-    def top(self, count: int) -> tuple[Int[Tensor, "*batch q n"], Float[Tensor, "*batch q n"]]:
+    def top(self, count: int) -> evidence.Heaviest:
         """The heaviest keys of each query and their weights, heaviest first."""
-        return self._ask(("top", count), lambda call: evidence.top(call, count))
+        found: evidence.Heaviest = self._answer(("top", count))
+        return found
 
     def map(self, height: int, width: int) -> Float[Tensor, "*batch h w"]:
         """The weights pooled, exactly, into at most so many rows and columns."""
-        return self._ask(("map", height, width), lambda call: evidence.pooled(call, height, width))
+        found: Tensor = self._answer(("map", height, width))
+        return found
+
+    @property
+    def distance(self) -> measures.Reading:
+        """How far each query looks, in positions."""
+        return measures.distance(self.intact())
+
+    @property
+    def previous_token(self) -> measures.Reading:
+        """The weight of each query on the position before its own."""
+        return measures.previous_token(self.intact())
+
+    @property
+    def similarity(self) -> Float[Tensor, "*batch h h"]:
+        """How alike the heads look: 1 for the same weights, 0 where they share no key."""
+        return similarity(self.intact())
+
+    def sinks(self, *, count: int = 1, above: float = 0.3) -> measures.Sinks:
+        """The mass that the first keys, and keys with more than a share of all, swallow."""
+        return measures.sinks(self.intact(), count=count, above=above)
+
+    def induction(self, tokens: Int[Tensor, "... k"]) -> measures.Reading:
+        """The mass on what followed earlier occurrences of the token at each query."""
+        return measures.induction(self.intact(), tokens)
+
+    def ask(self, *questions: str | tuple[str, *tuple[int, ...]]) -> None:
+        """Answer several questions in one pass: "entropy", "received", ("top", 5), ("map", 256, 256)."""
+        plain = {question if isinstance(question, tuple) else (question,) for question in questions}
+        new = {_SAME.get(question[0], question) for question in plain} - set(self._known)
+        if new:
+            call = self.intact()
+            made = {question: _question(call, question) for question in sorted(new, key=str)}
+            evidence.ask(call, *made.values())
+            self._known.update({question: asked.answer() for question, asked in made.items()})
 
     def weights(
         self, *, queries: Choice = None, keys: Choice = None, heads: Choice = None, batch: Choice = None
@@ -91,13 +120,12 @@ class Layer:
 
     @property
     def _summary(self) -> evidence.Summary:
-        return self._ask(("summary",), evidence.summarise)
-
-    def _ask(self, question: Hashable, answer: Callable[[Call], Answer]) -> Answer:
-        if question not in self._known:
-            self._known[question] = answer(self.intact())
-        found: Answer = self._known[question]
+        found: evidence.Summary = self._answer(("summary",))
         return found
+
+    def _answer(self, question: tuple[str, *tuple[int, ...]]) -> Any:
+        self.ask(question)
+        return self._known[question]
 
     def intact(self) -> Call:
         """The call, if it is still what it was when it was seen."""
@@ -116,8 +144,48 @@ class Layer:
                 )
         return self.call
 
+    def _repr_html_(self) -> str:
+        from regard.sight.pictures.overview import html
+
+        return html(self)
+
     def __repr__(self) -> str:
         return f"<{self.name}: {' × '.join(map(str, self.shape))}>"
+
+
+_SAME = dict.fromkeys(("entropy", "received", "logsumexp", "summary"), ("summary",)) | {"peak": ("top", 1)}
+
+
+def _question(call: Call, question: tuple[str, *tuple[int, ...]]) -> evidence.Question[Any]:
+    match question:
+        case ("summary",):
+            return evidence.Summing(call)
+        case ("top", int() as count):
+            return evidence.Ranking(call, count)
+        case ("map", int() as height, int() as width):
+            return evidence.Pooling(call, height, width)
+    raise RegardError(
+        f"ask={question!r}: ask for 'entropy', 'received', 'logsumexp', 'peak', ('top', n) or ('map', height, width)"
+    )
+
+
+def _tensors(call: Call) -> Iterator[tuple[str, Tensor]]:
+    """Everything the answers depend on, down to the weights of a score and the tensor inside a mask."""
+    yield from (("query", call.query), ("key", call.key))
+    for word, part in (("mask", call.mask), ("bias", call.bias), ("score", call.score)):
+        yield from ((word, tensor) for tensor in _inside(part))
+
+
+def _inside(part: object) -> Iterator[Tensor]:
+    if isinstance(part, Tensor):
+        yield part
+    elif isinstance(part, nn.Module):
+        yield from part.parameters()
+    elif isinstance(part, tuple | list):
+        for each in part:
+            yield from _inside(each)
+    elif hasattr(part, "__dict__") and type(part).__module__.startswith("regard."):
+        yield from _inside(list(vars(part).values()))
 
 
 def _version(tensor: Tensor) -> int:

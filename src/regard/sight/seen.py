@@ -3,14 +3,21 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from os import PathLike
+from typing import TYPE_CHECKING
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.sight.interventions import Importance, importance
 from regard.sight.layer import Layer
+from regard.sight.rollout import rollout
+from regard.sight.selection import Choice
 from regard.sight.stitching import stitch
 from regard.sight.storage import load_layers, save_layers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +59,14 @@ class Seen:
         heads = {layer.name: layer.shape[-3] for layer in self.layers}
         return importance(self.model, heads, metric)
 
+    def rollout(self, *, residual: float = 0.5, queries: Choice = None) -> Float[Tensor, "*batch q tokens"]:
+        """How much of each token reaches each position through all layers, residuals included (Abnar 2020).
+
+        For the layers of one encoder or decoder: choose them with `watch(model, layers=…)`. A few `queries` cost
+        linear memory.
+        """
+        return rollout([layer.intact() for layer in self.layers], residual=residual, queries=queries)
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write all calls to a safetensors file, to be looked at elsewhere."""
         save_layers(self.layers, path)
@@ -74,6 +89,17 @@ class Seen:
                 f"with seen.stitched({name!r})"
             )
         return calls[0]
+
+    def plot(self) -> "Figure":
+        """An atlas of all layers and heads as a matplotlib figure (the extra `plot`)."""
+        from regard.sight.pictures.figure import plot
+
+        return plot(self)
+
+    def _repr_html_(self) -> str:
+        from regard.sight.pictures.overview import html
+
+        return html(self)
 
     def __len__(self) -> int:
         return len(self.layers)

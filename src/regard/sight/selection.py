@@ -46,7 +46,7 @@ def select(call: Call, *, batch: Choice = None, heads: Choice = None) -> Call:
         chosen[-1] = positions(heads, axes[-1], "head")
     query, key = call.query, share(call.key, call.query)
     for axis, kept in enumerate(chosen):
-        if len(kept) < axes[axis] or kept != sorted(kept):
+        if kept != list(range(axes[axis])):
             index = torch.tensor(kept, device=query.device)
             query, key = query.index_select(axis, index), key.index_select(axis, index)
     mask = None if call.mask is None else _ChosenMask(call.mask, tuple(map(tuple, chosen)))
@@ -82,6 +82,9 @@ def _pick(matrix: Tensor, chosen: tuple[tuple[int, ...], ...]) -> Tensor:
 class _ChosenMask(Mask):
     mask: Mask
     chosen: tuple[tuple[int, ...], ...]
+
+    def band(self, extent: Extent) -> tuple[int | None, int | None]:
+        return self.mask.band(extent)
 
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
         return _pick(pad_axes(self.mask.block(rows, columns, extent), len(self.chosen), tail=2), self.chosen)

@@ -47,7 +47,7 @@ def strips(call: Call, rows: slice | None = None, *, room: int = ROOM) -> Iterat
     rows = slice(0, extent.queries) if rows is None else rows
     with torch.no_grad():  # not around the whole: whoever goes over the strips keeps the mode they are in
         query, key, vector = _mapped(call)
-    band = (None, None) if call.mask is None else call.mask.reach(extent).bounded
+    band = (None, None) if call.mask is None else call.mask.band(extent)
     height = max(1, min(rows.stop - rows.start, room // max(keys, 1)))
     together = max(1, min(entries, room // max(height * keys, 1)))
     memory = [query.new_empty(together * height * keys) for _ in range(2)]
@@ -76,7 +76,7 @@ def _mapped(call: Call) -> tuple[Tensor, Tensor, Tensor | None]:
     key = share(call.score.map_key(call.key.detach().to(wide)), query)
     vector = None
     if isinstance(call.score, Additive):
-        spread = call.score.vector.to(wide).expand(*query.shape[:-2], -1)
+        spread = call.score.vector.detach().to(wide).expand(*query.shape[:-2], -1)
         vector = spread.reshape(-1, spread.shape[-1])
     else:
         query = query * (call.scale * call.score.factor(call.query.shape[-1]))

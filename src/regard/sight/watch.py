@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from regard.attention.biases import TensorBias
 from regard.attention.call import Call
 from regard.attention.seams import Bystander, standing
-from regard.errors import RegardError
 from regard.sight.callers import caller, module_names, refuse_captured, refuse_compiled
 from regard.sight.interpose import interposed
 from regard.sight.layer import Layer
@@ -72,14 +71,8 @@ class _Watcher(Bystander):
             self.seen.layers.append(layer if self.ask is None else _answered(layer, self.ask))
 
 
-def _answered(layer: Layer, ask: Sequence[Question]) -> Layer:
-    for question in ask:
-        name, arguments = (question, ()) if isinstance(question, str) else (question[0], question[1:])
-        asked = getattr(layer, name, None)
-        if name.startswith("_") or asked is None:
-            raise RegardError(f"ask={question!r}: ask for entropy, received, peak, logsumexp, top or map")
-        if callable(asked):
-            asked(*arguments)
+def _answered(layer: Layer, questions: Sequence[Question]) -> Layer:
+    layer.ask(*questions)
     return replace(layer, call=None, _versions=())
 
 

@@ -1,0 +1,66 @@
+"""How things are measured here: interleaved rounds for time, the allocator's own events for memory."""
+
+import os
+import platform
+import random
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler that counts memory is chatty
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+Run = Callable[[], object]
+
+
+def measure(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of every contender in every round; in a round each runs once, in a shuffled order."""
+
+    def once(run: Run) -> float:
+        start = time.perf_counter()
+        run()
+        return (time.perf_counter() - start) * 1e3
+
+    for run in runs.values():
+        once(run)
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name in random.sample(list(runs), len(runs)):
+            times[name].append(once(runs[name]))
+    return times
+
+
+def peak_megabytes(run: Run) -> float:
+    """The most that tensors held at once beyond what there was before, from the allocator's events."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        run()
+    events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak / 2**20
+
+
+def spread(values: list[float]) -> tuple[float, float]:
+    """The tenth and the ninetieth percentile."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 10], ordered[-1 - len(ordered) // 10]
+
+
+def machine() -> dict[str, object]:
+    """What the run depended on."""
+    model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line), "")
+    return {
+        "cpu": model or platform.processor(),
+        "threads": torch.get_num_threads(),
+        "load at start": round(os.getloadavg()[0], 2),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []

@@ -1,0 +1,49 @@
+"""The weights of all heads of a batch entry together, a strip of queries at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.call import Call
+from regard.sight.strips import ROOM, strips
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Heads:
+    """Some rows of the weights of every head."""
+
+    entry: int  # of the batch axes before the heads, flattened
+    rows: slice
+    columns: slice
+    weights: Float[Tensor, "h r c"]
+    looking: Bool[Tensor, "h r"]  # False where a query may look at nothing
+
+
+def heads_together(call: Call, *, room: int = ROOM) -> Iterator[Heads]:
+    """The weights of each batch entry, all heads side by side, in about `room` numbers at a time.
+
+    A call without batch axes has one head.
+    """
+    count = call.query.shape[-3] if call.query.ndim > 2 else 1
+    weights: list[Tensor] = []
+    looking: list[Tensor] = []
+    for strip in strips(call, room=max(1, room // max(count, 1))):
+        some = strip.parts * strip.share[..., None]
+        # Strips take entries in order, so the heads of one follow each other, but not in strips of their own.
+        for entry, each, total in zip(
+            range(strip.entries.start, strip.entries.stop), some, strip.total, strict=True
+        ):
+            weights.append(each)
+            looking.append(total > 0)
+            if len(weights) == count:
+                yield Heads(
+                    entry=entry // count,
+                    rows=strip.rows,
+                    columns=strip.columns,
+                    weights=torch.stack(weights),
+                    looking=torch.stack(looking),
+                )
+                weights, looking = [], []

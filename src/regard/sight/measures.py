@@ -1,0 +1,200 @@
+"""Measures: what kind of head is this, in numbers that need no matrix.
+
+Each goes over the strips of a call once, alone or as a `Question` among others. A query that may look at nothing
+contributes nothing. `offset` is where the first query stands among the keys, as in `causal`; left out, the queries are
+the last of the keys, as they are in self-attention with and without a cache.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.attention.call import Call
+from regard.attention.reach import pad_axes
+from regard.errors import RegardError
+from regard.sight.evidence import Question, ask, summarise
+from regard.sight.strips import ROOM, Strip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reading:
+    """A number for each query of each head."""
+
+    each: Float[Tensor, "*batch q"]  # 0 where it does not count
+    counted: Bool[Tensor, "*batch q"]
+
+    @property
+    def mean(self) -> Float[Tensor, "*batch"]:
+        """Over the queries that count; 0 when none does."""
+        return self.each.sum(-1) / self.counted.sum(-1).clamp_min(1)
+
+
+def distance(call: Call, *, offset: int | None = None, room: int = ROOM) -> Reading:
+    """How far each query looks, in positions.
+
+    Σ_j w_ij |i + offset − j| (Vig & Belinkov 2019; for patches Dosovitskiy 2021, fig. 7).
+    """
+    return _asked(call, Reaching(call, offset=offset), room)
+
+
+def diagonal(call: Call, ahead: int = 0, *, offset: int | None = None, room: int = ROOM) -> Reading:
+    """How much each query looks at the key `ahead` of it, behind it when negative.
+
+    w_ij at j = i + offset + ahead, over the queries that may look there. `diagonal(call, -1)` is the score of a
+    previous-token head (Voita 2019; Olsson 2022).
+    """
+    return _asked(call, Shifting(call, ahead, offset=offset), room)
+
+
+def previous_token(call: Call, *, offset: int | None = None, room: int = ROOM) -> Reading:
+    """How much each query looks at the key just before it: `diagonal(call, -1)`."""
+    return diagonal(call, -1, offset=offset, room=room)
+
+
+def induction(
+    call: Call, tokens: Int[Tensor, "*some k"], *, offset: int | None = None, room: int = ROOM
+) -> Reading:
+    """How much each query looks at what followed its own token before: "… A B … A" looks at B.
+
+    Σ_j w_ij over 1 ≤ j ≤ i with token_{j−1} = token_i, over the queries that may look at such a key: the
+    prefix-matching score of induction heads (Olsson 2022). `tokens` are the ids at the positions of the keys, with
+    the first batch axes of the call, or none.
+    """
+    return _asked(call, Inducing(call, tokens, offset=offset), room)
+
+
+class Gauging(Question[Reading]):
+    """A mass of each query, over some of its keys."""
+
+    def __init__(self, call: Call, *, offset: int | None = None) -> None:
+        self.batch, self.extent = call.query.shape[:-2], call.extent
+        self.offset = _standing(call, offset)
+        wide = torch.promote_types(call.query.dtype, torch.float32)
+        sizes = (self.batch.numel(), self.extent.queries)
+        self.each = torch.zeros(sizes, dtype=wide, device=self.extent.device)
+        self.counted = torch.zeros_like(self.each, dtype=torch.bool)
+
+    @abstractmethod
+    def gauge(self, strip: Strip, standing: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """A sum over the parts of each row and whether it counts, for queries standing at, and keys of, positions."""
+
+    def take(self, strip: Strip) -> None:
+        """Rows are finished within a strip."""
+        rows = (strip.entries, strip.rows)
+        standing, columns = self.extent.rows[strip.rows] + self.offset, self.extent.columns[strip.columns]
+        total, self.counted[rows] = self.gauge(strip, standing, columns)
+        self.each[rows] = total * strip.share
+
+    def answer(self) -> Reading:
+        """The reading, with the batch axes of the call."""
+        sizes = (*self.batch, self.extent.queries)
+        return Reading(each=self.each.view(sizes), counted=self.counted.view(sizes))
+
+
+class Reaching(Gauging):
+    """How far each query looks."""
+
+    def gauge(self, strip: Strip, standing: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Σ_j part_ij |i + offset − j|."""
+        away = (standing[:, None] - columns).abs().to(strip.parts)
+        return (strip.parts * away).sum(-1), strip.total > 0
+
+
+class Shifting(Gauging):
+    """How much each query looks at the key `ahead` of it."""
+
+    def __init__(self, call: Call, ahead: int, *, offset: int | None = None) -> None:
+        super().__init__(call, offset=offset)
+        self.ahead = ahead
+
+    def gauge(self, strip: Strip, standing: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """The part at i + offset + ahead."""
+        return _mass(strip, columns == standing[:, None] + self.ahead)
+
+
+class Inducing(Gauging):
+    """How much each query looks at what followed its own token before."""
+
+    def __init__(self, call: Call, tokens: Tensor, *, offset: int | None = None) -> None:
+        super().__init__(call, offset=offset)
+        keys, queries, axes = self.extent.keys, self.extent.queries, len(self.batch)
+        if tokens.shape[-1] != keys or tokens.ndim - 1 > axes:
+            raise RegardError(
+                f"token ids of shape {tuple(tokens.shape)} for a call of {keys} keys and batch {tuple(self.batch)}: "
+                "give one id a key, batch axes first"
+            )
+        if self.offset < 0 or self.offset + queries > keys:
+            raise RegardError(
+                f"{queries} queries from position {self.offset} on, but token ids for {keys} keys: each query "
+                "needs a token of its own"
+            )
+        spread = pad_axes(tokens.to(self.extent.device), axes, tail=1).expand(*self.batch, keys)
+        self.tokens = spread.reshape(self.batch.numel(), keys)
+
+    def gauge(self, strip: Strip, standing: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Σ_j part_ij where token_{j−1} = token_i and j ≤ i."""
+        tokens = self.tokens[strip.entries]
+        same = tokens[:, standing, None] == tokens[:, None, columns - 1]
+        return _mass(strip, same & (columns >= 1) & (columns <= standing[:, None]))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sinks:
+    """Keys that draw mass whatever is asked (Xiao 2024)."""
+
+    shares: Float[Tensor, "*batch k"]  # of all the mass a head gives, the part each key gets
+    first: Float[Tensor, "*batch"]  # the part that the first `count` keys get
+    keys: Bool[Tensor, "*batch k"]  # the keys that get more than `above`
+
+    @classmethod
+    def of(cls, received: Float[Tensor, "*batch k"], *, count: int = 1, above: float = 0.3) -> "Sinks":
+        """The sinks among keys that received this mass, where that is known already."""
+        if count < 1 or not 0 <= above < 1:
+            raise RegardError(
+                f"sinks(count={count}, above={above}): at least one key, and a share from 0 to below 1"
+            )
+        shares = received / received.sum(-1, keepdim=True)
+        shares = torch.where(received > 0, shares, 0.0)  # a head in which nobody looks has no sinks
+        return cls(shares=shares, first=shares[..., :count].sum(-1), keys=shares > above)
+
+    @property
+    def mass(self) -> Float[Tensor, "*batch"]:
+        """The part of all mass that the sinks get together."""
+        return (self.shares * self.keys).sum(-1)
+
+
+def sinks(call: Call, *, count: int = 1, above: float = 0.3, room: int = ROOM) -> Sinks:
+    """How much of what a head gives goes to the first `count` keys, and which keys get more than `above` of it.
+
+    Σ_i w_ij / Σ_ij w_ij (Xiao 2024; the threshold 0.3 is that of Gu 2025).
+    """
+    return Sinks.of(summarise(call, room=room).received, count=count, above=above)
+
+
+def _asked(call: Call, question: Question[Reading], room: int) -> Reading:
+    ask(call, question, room=room)
+    return question.answer()
+
+
+def _mass(strip: Strip, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """The parts of the chosen pairs, and whether any of these may look."""
+    # A hidden pair has no part and stands far below; in a row whose every score is that low, level with the others.
+    # A part alone would not tell: that of a pair which may look can be too small for a float.
+    visible = (strip.below > -1e29) & ((strip.parts > 0) | (strip.below < -80))
+    chosen = chosen & visible
+    return (strip.parts * chosen).sum(-1), chosen.any(-1)
+
+
+def _standing(call: Call, offset: int | None) -> int:
+    if offset is not None:
+        return offset
+    queries, keys = call.extent.queries, call.extent.keys
+    if queries > keys:
+        raise RegardError(
+            f"{queries} queries cannot be the last of {keys} keys: say where the first stands, offset=0 where both "
+            "begin together"
+        )
+    return keys - queries

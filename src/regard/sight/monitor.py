@@ -1,0 +1,62 @@
+"""Attention during training: a few numbers per head, every so many steps."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from torch import nn
+
+from regard.errors import RegardError
+from regard.sight.watch import watch
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadRecord:
+    """One head of one module at one step: how widely it looks, and how much of its mass one key swallows."""
+
+    step: int
+    module: str
+    head: int
+    entropy: float  # nats, averaged over the queries
+    sink: float  # the largest share of all mass that a single key received, averaged over the batch
+
+
+class Monitor:
+    """Writes a record of every head at every `every`-th step, and costs nothing at the others.
+
+        monitor = Monitor(model, every=100, write=log)
+        for step, batch in enumerate(batches):
+            with monitor.at(step):
+                loss = model(batch)
+
+    The calls are summarised at once and let go; the step itself is the same to the bit.
+    """
+
+    def __init__(self, model: nn.Module, *, every: int, write: Callable[[HeadRecord], None]) -> None:
+        if every < 1:
+            raise RegardError(f"Monitor(every={every}): every step is the most there is, every=1")
+        self.model, self.every, self.write = model, every, write
+
+    @contextmanager
+    def at(self, step: int) -> Iterator[None]:
+        """Around the forward pass of a step."""
+        if step % self.every:
+            yield
+            return
+        with watch(self.model, keep="evidence", ask=("entropy", "received")) as seen:
+            yield
+        for layer in seen:
+            entropy = layer.entropy.mean(-1)
+            share = layer.received / layer.received.sum(-1, keepdim=True).clamp_min(1e-12)
+            sink = share.amax(-1)
+            for head in range(layer.shape[-3] if len(layer.shape) > 2 else 1):
+                at = (..., head) if entropy.ndim else ()
+                self.write(
+                    HeadRecord(
+                        step=step,
+                        module=layer.name,
+                        head=head,
+                        entropy=float(entropy[at].mean()),
+                        sink=float(sink[at].mean()),
+                    )
+                )

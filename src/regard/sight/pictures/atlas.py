@@ -1,0 +1,179 @@
+"""An atlas: a small map for every head of every layer, to see at a glance which one to look at."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import RenderableType
+
+from regard.errors import RegardError
+from regard.sight.pictures.amounts import Weights, amounts, levels, positive
+from regard.sight.pictures.colours import FAINT, HATCH, shade
+from regard.sight.pictures.labels import plain
+from regard.sight.pictures.layout import MARGIN, NOTE, amount
+from regard.sight.pictures.lettering import length
+from regard.sight.pictures.scene import Box, Drawn, Mark, Pixels, Scene, Words, head
+
+MOST = (48, 64)  # layers and heads on one page
+_CELLS = 512  # along an edge of a map
+_PAGE, _LARGEST, _SMALLEST = 760.0, 88.0, 24.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Atlas(Drawn):
+    """Maps [heads, height, width], one array a layer; made by `atlas`."""
+
+    maps: tuple[NDArray[np.float64], ...]
+    layers: tuple[str, ...]
+    heads: tuple[str, ...]
+    numbers: tuple[tuple[float, ...], ...] | None
+    measure: str
+    top: float | None
+    title: str
+    note: str
+
+    def levels(self, layer: int, head: int) -> NDArray[np.float64]:
+        """One map as parts of its darkest weight, or of that of the page."""
+        values = self.maps[layer][head]
+        return levels(values, self.top or float(values.max())).clip(0, 1)
+
+    def scene(self) -> Scene:
+        """A row for each layer and a column for each head, with a number beneath each map."""
+        marks, y, reach = head(self.title, self.note)
+        text = 13.0 if len(self.heads) <= 16 else 10.5
+        left = MARGIN + max(length(name, text) for name in self.layers) + 10
+        sizes = [self._size(layer, left) for layer in range(len(self.maps))]
+        pitch = max(wide for wide, _ in sizes) + (10 if len(self.heads) <= 16 else 6)
+        small = max(7.5, min(10.5, 0.2 * pitch))
+        column = pitch - (10 if len(self.heads) <= 16 else 6)
+        for index, name in enumerate(self.heads):
+            x = left + index * pitch + column / 2
+            marks.append(Words(x=x, y=y + text / 2, text=name, size=text, anchor="middle"))
+        y += text + 10
+        for layer, (wide, high) in enumerate(sizes):
+            marks.append(
+                Words(x=left - 9, y=y + high / 2, text=self.layers[layer], size=text, anchor="right")
+            )
+            for index in range(len(self.maps[layer])):
+                x = left + index * pitch + (column - wide) / 2
+                marks += self._tile(layer, index, (x, y, wide, high), small)
+            y += high + (small + 10 if self.numbers else 8)
+        foot, end = self._foot(left, y + 4)
+        # Kind by kind, since shapes are drawn together.
+        marks = sorted(marks + foot, key=lambda mark: [Pixels, Box, Words].index(type(mark)))
+        width = max(left + len(self.heads) * pitch, end, reach) + MARGIN
+        height = y + 4 + NOTE + MARGIN
+        return Scene(width=math.ceil(width), height=math.ceil(height), title=self.title, marks=marks)
+
+    def terminal(self) -> RenderableType:
+        """The atlas for a rich console, two cells to a character."""
+        from regard.sight.pictures.terminal_tiles import Tile, Tiles
+
+        rows = []
+        for layer, maps in enumerate(self.maps):
+            captions = [""] * len(maps) if self.numbers is None else map(_digits, self.numbers[layer])
+            tiles = [Tile(levels=self.levels(layer, h), caption=text) for h, text in enumerate(captions)]
+            rows.append((self.layers[layer], tuple(tiles)))
+        return Tiles(rows=tuple(rows), columns=self.heads)
+
+    def _size(self, layer: int, left: float) -> tuple[float, float]:
+        """The width and height of the maps of a layer: whole pixels for each cell where there are enough."""
+        side = min(_LARGEST, max(_SMALLEST, (_PAGE - left) / len(self.heads) - 10))
+        height, width = self.maps[layer].shape[1:]
+        pixels = 2 * side / max(height, width)
+        cell = math.floor(pixels) / 2 if pixels >= 1 else side / max(height, width)
+        return max(cell * width, side / 4), max(cell * height, side / 4)
+
+    def _tile(
+        self, layer: int, index: int, place: tuple[float, float, float, float], small: float
+    ) -> list[Mark]:
+        x, y, wide, high = place
+        largest = float(self.maps[layer][index].max())
+        said = f"{self.layers[layer]}, {self.heads[index]}: at most {amount(largest)}"
+        pixels = shade(self.levels(layer, index))
+        marks: list[Mark] = [
+            Pixels(x=x, y=y, width=wide, height=high, pixels=pixels, said=said),
+            Box(x=x, y=y, width=wide, height=high, edge=HATCH, thick=0.5),
+        ]
+        if self.numbers is not None:
+            text = _digits(self.numbers[layer][index])
+            spot = (x + wide / 2, y + high + 3 + small / 2)
+            marks.append(Words(x=spot[0], y=spot[1], text=text, size=small, ink=FAINT, anchor="middle"))
+        return marks
+
+    def _foot(self, x: float, y: float) -> tuple[list[Mark], float]:
+        """What the colours and the numbers mean, and how far right that reaches."""
+        most = "the largest weight of each map" if self.top is None else amount(self.top)
+        text = most + (f"; below each map: {self.measure}" if self.numbers is not None else "")
+        ramp = shade(np.linspace(0, 1, 140))[None]
+        size, y = 0.85 * NOTE, y + NOTE / 2
+        return [
+            Words(x=x, y=y, text="0", size=size, ink=FAINT),
+            Pixels(x=x + 12, y=y - 4, width=70, height=8, pixels=ramp, blocky=False),
+            Box(x=x + 12, y=y - 4, width=70, height=8, edge=HATCH, thick=0.5),
+            Words(x=x + 88, y=y, text=text, size=size, ink=FAINT),
+        ], x + 88 + length(text, size)
+
+
+def atlas(
+    maps: Sequence[Weights],
+    *,
+    layers: Sequence[str] | None = None,
+    heads: Sequence[str] | None = None,
+    numbers: Sequence[Weights] | None = None,
+    measure: str = "entropy",
+    top: float | None = None,
+    title: str = "",
+    note: str = "",
+) -> Atlas:
+    """Small maps of layers (downwards) by heads (across), from one [heads, height, width] for each layer.
+
+    `numbers` [heads] for each layer are written beneath the maps; `measure` says what they are. Without `top`,
+    each map has its own darkest colour; with it, all share one: the weight `top`.
+    """
+    found = tuple(amounts("maps", each) for each in maps)
+    if not 1 <= len(found) <= MOST[0]:
+        raise RegardError(f"{len(found)} layers: an atlas shows 1 to {MOST[0]}; choose some")
+    for index, each in enumerate(found):
+        if each.ndim != 3 or not each.size or len(each) > MOST[1] or max(each.shape[1:]) > _CELLS:
+            raise RegardError(
+                f"the maps of layer {index} are {each.shape}: give [heads, height, width], at most {MOST[1]} heads "
+                f"and {_CELLS} cells along an edge; layer.map(24, 24) pools them"
+            )
+    most = max(map(len, found))
+    return Atlas(
+        maps=found,
+        layers=_names("layers", layers, len(found), 28),
+        heads=_names("heads", heads, most, 12),
+        numbers=None if numbers is None else _numbers(numbers, found),
+        measure=plain(measure, 48),
+        top=positive("top", top),
+        title=plain(title, 96),
+        note=plain(note, 160),
+    )
+
+
+def _digits(number: float) -> str:
+    return f"{number:.2f}" if number < 10 else f"{number:.1f}" if number < 100 else f"{number:.3g}"
+
+
+def _names(what: str, given: Sequence[str] | None, count: int, limit: int) -> tuple[str, ...]:
+    names = (
+        [str(index) for index in range(count)] if given is None else [plain(name, limit) for name in given]
+    )
+    if len(names) != count:
+        raise RegardError(f"{len(names)} names for {count} {what}")
+    return tuple(names)
+
+
+def _numbers(
+    given: Sequence[Weights], maps: tuple[NDArray[np.float64], ...]
+) -> tuple[tuple[float, ...], ...]:
+    found = [amounts("numbers", each) for each in given]
+    if [each.shape for each in found] != [each.shape[:1] for each in maps]:
+        raise RegardError(
+            f"numbers {[each.shape for each in found]} for maps {[each.shape for each in maps]}: give one a head"
+        )
+    return tuple(tuple(each.tolist()) for each in found)

@@ -1,0 +1,81 @@
+"""Heat maps as PNG, drawn with pillow."""
+
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from regard.errors import RegardError
+from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, PAPER, shade
+from regard.sight.pictures.heatmap import Heatmap
+from regard.sight.pictures.layout import MARGIN, NOTE, TITLE, Layout, amount, place
+from regard.sight.pictures.lettering import letter
+
+SCALE = 2  # pixels to a unit: crisp on the screens of today
+
+
+def draw(picture: Heatmap, layout: Layout | None = None) -> Image.Image:
+    """The whole picture as an image."""
+    layout = layout or place(picture)
+    image = Image.new("RGB", (round(layout.width * SCALE), round(layout.height * SCALE)), PAPER)
+    image.paste(
+        Image.fromarray(cells(picture, layout)), (round(layout.left * SCALE), round(layout.top * SCALE))
+    )
+    _head(image, picture)
+    _labels(image, picture, layout)
+    _scale(image, picture, layout)
+    return image
+
+
+def save(image: Image.Image, path: str | PathLike[str]) -> None:
+    """Write an image as PNG, and say plainly when that cannot be done."""
+    try:
+        image.save(Path(path), format="PNG", optimize=True)
+    except OSError as error:
+        raise RegardError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def cells(picture: Heatmap, layout: Layout) -> NDArray[np.uint8]:
+    """The cells alone: flat colour, hatched where hidden, a thin line of paper between them if they are large."""
+    side = layout.cell * SCALE
+    pixels = shade(picture.levels).repeat(side, 0).repeat(side, 1)
+    hidden = (~picture.allowed).repeat(side, 0).repeat(side, 1)
+    rows, columns = np.ogrid[: pixels.shape[0], : pixels.shape[1]]
+    lines = (rows + columns) % (6 * SCALE) < SCALE
+    pixels[hidden] = HIDDEN
+    pixels[hidden & lines] = HATCH
+    if layout.cell >= 6:
+        pixels[(rows % side >= side - SCALE) | (columns % side >= side - SCALE)] = PAPER
+    return pixels
+
+
+def _head(image: Image.Image, picture: Heatmap) -> None:
+    y = MARGIN
+    if picture.title:
+        letter(image, (MARGIN * SCALE, (y + TITLE / 2) * SCALE), picture.title, size=TITLE * SCALE)
+        y += TITLE * 1.55
+    if picture.note:
+        letter(image, (MARGIN * SCALE, (y + NOTE / 2) * SCALE), picture.note, size=NOTE * SCALE, ink=FAINT)
+
+
+def _labels(image: Image.Image, picture: Heatmap, layout: Layout) -> None:
+    size = layout.text * SCALE
+    for index in range(0, len(picture.queries), layout.step):
+        x, y = layout.corner(index, 0)
+        spot = ((x - 7) * SCALE, (y + layout.cell / 2) * SCALE)
+        letter(image, spot, picture.queries[index], size=size, anchor="right")
+    for index in range(0, len(picture.keys), layout.step):
+        x, y = layout.corner(0, index)
+        spot = ((x + layout.cell / 2) * SCALE, (y - 7) * SCALE)
+        letter(image, spot, picture.keys[index], size=size, angle=layout.angle)
+
+
+def _scale(image: Image.Image, picture: Heatmap, layout: Layout) -> None:
+    left, top, width, height = (round(part * SCALE) for part in layout.bar)
+    ramp = shade(np.linspace(1.0, 0.0, height))[:, None].repeat(width, 1)
+    image.paste(Image.fromarray(ramp), (left, top))
+    ImageDraw.Draw(image).rectangle((left, top, left + width - 1, top + height - 1), outline=HATCH)
+    for text, y in ((amount(picture.top), top + 5 * SCALE), ("0", top + height - 5 * SCALE)):
+        letter(image, (left + width + 5 * SCALE, y), text, size=0.85 * layout.text * SCALE, ink=FAINT)

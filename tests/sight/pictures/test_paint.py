@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.sight.pictures.paint import paint
+from regard.sight.pictures.raster import SCALE
+from regard.sight.pictures.scene import Box, Dot, Pixels, Ribbon
+
+NOISE = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+BLACK, RED = (0, 0, 0), (255, 0, 0)
+
+
+def painted(*marks, page=NOISE):
+    return np.asarray(paint(Image.fromarray(page), marks))
+
+
+def test_what_no_shape_touches_stays_as_it_was():
+    found = painted(
+        Box(x=10, y=5, width=8, height=6, fill=RED), Dot(x=30, y=20, radius=2, fill=RED, edge=BLACK)
+    )
+    changed = (found != NOISE).any(-1)
+    allowed = np.zeros_like(changed)
+    allowed[5 * SCALE : 11 * SCALE, 10 * SCALE : 18 * SCALE] = True
+    allowed[17 * SCALE : 23 * SCALE, 27 * SCALE : 33 * SCALE] = True
+    assert changed.any()
+    assert not (changed & ~allowed).any()
+    assert (found[5 * SCALE : 11 * SCALE, 10 * SCALE : 18 * SCALE] == RED).all()
+
+
+@pytest.mark.parametrize("opacity", [0.0, 0.3, 1.0])
+def test_a_pale_shape_is_mixed_with_what_is_behind_it_once(opacity):
+    page = np.full((60, 80, 3), 255, dtype=np.uint8)
+    line = Ribbon(start=(2, 15), end=(38, 15), thick=6, ink=BLACK, opacity=opacity)
+    found = painted(line, page=page)[15 * SCALE, 6 * SCALE : 70]
+    assert np.abs(found - 255 * (1 - opacity)).max() <= 2
+
+
+def test_an_outline_leaves_the_inside_alone_and_a_dashed_one_has_gaps():
+    page = np.full((60, 80, 3), 255, dtype=np.uint8)
+    for dashed in (False, True):
+        found = painted(Box(x=5, y=5, width=20, height=20, edge=BLACK, thick=2, dashed=dashed), page=page)
+        assert (found[8 * SCALE : 22 * SCALE, 8 * SCALE : 22 * SCALE] == 255).all()
+        edge = found[5 * SCALE, 5 * SCALE : 25 * SCALE, 0]
+        assert (edge == 0).any()
+        assert (edge == 255).any() == dashed
+
+
+def test_a_shape_may_reach_over_the_edge_of_the_page():
+    assert painted(Box(x=30, y=20, width=100, height=100, fill=RED)).shape == NOISE.shape
+    assert (painted(Box(x=-5, y=-5, width=100, height=100, fill=RED)) == RED).all()
+
+
+def test_blocky_pixels_keep_their_colours():
+    few = np.array([[BLACK, RED], [RED, BLACK]], dtype=np.uint8)
+    found = painted(Pixels(x=5, y=5, width=10, height=10, pixels=few))
+    assert (found[10:20, 10:20] == BLACK).all()
+    assert (found[10:20, 20:30] == RED).all()

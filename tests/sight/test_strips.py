@@ -1,0 +1,67 @@
+"""Strips stay small: what evidence allocates is counted."""
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from regard import Additive, Call, causal, documents, prefix, window
+from regard.sight import evidence
+from regard.sight.selection import select
+from regard.sight.strips import strips
+
+LENGTH, WIDTH, HEADS, ROOM = 700, 8, 4, 1 << 12
+
+
+def peak_bytes(run) -> int:  # type: ignore[no-untyped-def]
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        run()
+    held = peak = 0
+    for event in seen.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    return peak
+
+
+@pytest.mark.parametrize("mask", [None, causal(), window(9)], ids=repr)
+@pytest.mark.parametrize("additive", [False, True])
+def test_peak_memory_is_linear_in_the_length(mask, additive: bool) -> None:  # type: ignore[no-untyped-def]
+    score = {"score": Additive(WIDTH, WIDTH, hidden=4)} if additive else {}
+    call = Call(torch.randn(1, HEADS, LENGTH, WIDTH), torch.randn(1, HEADS, LENGTH, WIDTH), mask, **score)
+    questions = {
+        "summarise": lambda: evidence.summarise(call, room=ROOM),
+        "top": lambda: evidence.top(call, 4, room=ROOM),
+        "map": lambda: evidence.pooled(call, 16, 16, room=ROOM),
+        "rectangle": lambda: evidence.rectangle(call, torch.arange(10), torch.arange(10), room=ROOM),
+    }
+    whole = HEADS * LENGTH * LENGTH * 4
+    inputs = 2 * HEADS * LENGTH * WIDTH * 4
+    for name, run in questions.items():
+        assert peak_bytes(run) < 6 * inputs + 40 * ROOM < whole / 2, name
+
+
+def test_a_band_leaves_out_the_keys_it_hides() -> None:
+    call = Call(torch.randn(64, 4), torch.randn(64, 4), causal() & window(5))
+    widths = [strip.columns.stop - strip.columns.start for strip in strips(call, room=8 * 64)]
+    assert max(widths) == 8 + 4
+    assert sum(widths) < 64 * 2
+
+
+def test_strips_cover_every_row_once() -> None:
+    call = Call(torch.randn(3, 2, 13, 4), torch.randn(3, 2, 7, 4))
+    for room in (1, 7, 50, 200, 10_000):
+        seen = torch.zeros(6, 13)
+        for strip in strips(call, room=room):
+            seen[strip.entries, strip.rows] += 1
+        assert (seen == 1).all()
+
+
+def test_no_mask_is_ever_written_out_whole() -> None:
+    ids = torch.arange(LENGTH) // 50
+    masks = [documents(ids), causal() | prefix(3), ~window(9), causal() & documents(ids)]
+    query = torch.randn(1, HEADS, LENGTH, WIDTH)
+    for mask in masks:
+        call = Call(query, query, mask)
+        assert peak_bytes(lambda call=call: evidence.summarise(call, room=ROOM)) < LENGTH * LENGTH
+        chosen = select(call, heads=[2, 0])
+        assert peak_bytes(lambda chosen=chosen: evidence.summarise(chosen, room=ROOM)) < LENGTH * LENGTH
