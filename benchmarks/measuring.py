@@ -23,7 +23,7 @@ def measure(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
         run()
         return (time.perf_counter() - start) * 1e3
 
-    for run in runs.values():
+    for run in runs.values() if rounds > 1 else ():  # a single round is of runs too long to be warmed up
         once(run)
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from regard import Additive, Call, causal, documents, prefix, window
+from regard import Additive, Call, causal, documents, prefix, weigh, window
 from regard.sight import evidence
 from regard.sight.selection import select
 from regard.sight.strips import strips
@@ -65,3 +65,11 @@ def test_no_mask_is_ever_written_out_whole() -> None:
         assert peak_bytes(lambda call=call: evidence.summarise(call, room=ROOM)) < LENGTH * LENGTH
         chosen = select(call, heads=[2, 0])
         assert peak_bytes(lambda chosen=chosen: evidence.summarise(chosen, room=ROOM)) < LENGTH * LENGTH
+
+
+@pytest.mark.parametrize("room", [1, 40, 12 * 12 * 3, 1 << 20])
+def test_bands_of_one_height_are_pooled_like_any_other(room: int) -> None:
+    call = Call(torch.randn(2, 3, 12, 4).double(), torch.randn(2, 3, 12, 4).double(), causal())
+    weights = weigh(call)
+    expected = weights.unflatten(-1, (3, 4)).sum(-1).unflatten(-2, (4, 3)).mean(-2)
+    torch.testing.assert_close(evidence.pooled(call, 4, 3, room=room), expected, rtol=0, atol=1e-12)

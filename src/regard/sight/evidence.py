@@ -110,6 +110,7 @@ class Pooling(Question[Tensor]):
     def __init__(self, call: Call, height: int, width: int) -> None:
         extent = call.extent
         self.batch, self.dtype = call.query.shape[:-2], _wide(call)
+        self.queries = extent.queries
         self.height, self.width = min(height, extent.queries), min(width, extent.keys)
         if self.height < 1 or self.width < 1:
             raise RegardError(
@@ -122,13 +123,26 @@ class Pooling(Question[Tensor]):
 
     def take(self, strip: Strip) -> None:
         """Rows are summed by a product with their shares, columns as differences of a running total in float64."""
-        bands = self.band[strip.rows]
-        first, last = int(bands[0]), int(bands[-1]) + 1
-        chosen = (bands == torch.arange(first, last, device=bands.device)[:, None]).to(strip.parts)
-        rows = torch.bmm(chosen * strip.share[:, None], strip.parts)  # [n, bands, columns]
+        first, rows = self._by_band(strip)
+        last = first + rows.shape[1]
         running = torch.nn.functional.pad(rows.double().cumsum(-1), (1, 0))
         at = (self.edges - strip.columns.start).clamp(0, rows.shape[-1])
         self.cells[strip.entries, first:last] += running[..., at].diff(dim=-1)
+
+    def _by_band(self, strip: Strip) -> tuple[int, Float[Tensor, "n bands c"]]:
+        """The first band of a strip, and the mass that each of its bands of queries gives to every key."""
+        start, stop = strip.rows.start, strip.rows.stop
+        tall, uneven = divmod(self.queries, self.height)
+        n, _, columns = strip.parts.shape
+        if (
+            not uneven and start % tall == 0 and stop % tall == 0
+        ):  # whole bands of one height: no product of matrices
+            shares, parts = strip.share.reshape(-1, 1, tall), strip.parts.reshape(-1, tall, columns)
+            return start // tall, torch.bmm(shares, parts).view(n, -1, columns)
+        bands = self.band[strip.rows]
+        first = int(bands[0])
+        chosen = bands - first == torch.arange(int(bands[-1]) - first + 1, device=bands.device)[:, None]
+        return first, torch.bmm(chosen.to(strip.parts) * strip.share[:, None], strip.parts)
 
     def answer(self) -> Float[Tensor, "*batch h w"]:
         """The cells, with the batch axes of the call."""
