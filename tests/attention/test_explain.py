@@ -1,5 +1,6 @@
 """What `explain` says is what `attend` does."""
 
+import pytest
 import torch
 
 from regard import Additive, ALiBi, Call, RelativeBuckets, TensorBias, causal, explain, keep, lengths, window
@@ -44,6 +45,7 @@ def test_reasons_against_the_fused_kernel_are_named() -> None:
     assert "additive score is no dot product" in str(additive)
 
 
+@pytest.mark.skipif("config.getoption('--device') != 'cpu'", reason="names the kernel of the CPU")
 def test_the_whole_text() -> None:
     grouped = Call(torch.randn(2, 4, 6, 8), torch.randn(2, 2, 6, 8), causal() & lengths(N))
     assert str(explain(grouped, value_width=5)) == (

@@ -101,3 +101,13 @@ def test_mistakes_are_named() -> None:
         intervene(model, {"0": drop_heads(7)}),
     ):
         model(x)
+
+
+def test_heads_of_a_fused_encoder_can_be_ranked() -> None:
+    layer = nn.TransformerEncoderLayer(16, 4, 24, 0.0, batch_first=True)
+    model, x = nn.TransformerEncoder(layer, 2).eval(), torch.randn(2, 5, 16)
+    with torch.no_grad():
+        with watch(model) as seen:
+            model(x)
+        assert seen.names == ["layers.0.self_attn", "layers.1.self_attn"]  # as on the plain path
+        assert len(seen.matters(lambda: model(x).square().mean()).ranked()) == 8

@@ -59,6 +59,8 @@ def test_hugging_face_attention_is_what_its_eager_form_returns(name: str) -> Non
     handle.remove()
     kinds = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
     returned = [weights for kind in kinds for weights in outputs.get(kind) or ()]
+    if not returned:
+        pytest.skip("this version of transformers returns no weights for this model")
     assert len(returned) == len(seen)
     for layer in seen:
         errors = [
@@ -207,3 +209,13 @@ def test_weights_of_a_score_and_masks_that_change_are_noticed() -> None:
         model.score.weight.add_(1.0)
     with pytest.raises(RegardError, match="the score that MultiHeadAttention attended with was overwritten"):
         _ = seen[0].entropy
+
+
+def test_a_mode_that_makes_torch_call_twice_is_seen_once() -> None:
+    model, x = nn.MultiheadAttention(16, 4, batch_first=True), torch.randn(2, 7, 16)
+    plain = F.scaled_dot_product_attention
+    with torch.device("cpu"), watch(model) as seen:  # a mode
+        model(x, x, x)
+        model(x, x, x, need_weights=False)
+        plain(x, x, x)
+    assert len(seen) == 2

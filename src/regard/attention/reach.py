@@ -81,7 +81,7 @@ class Reach:
             queries=both(self.queries, other.queries, tail=1),
             keys=both(self.keys, other.keys, tail=1),
             rest=both(self.rest, other.rest, tail=2),
-            paired=bool(padded) and all(side.paired for side in padded),
+            paired=len(padded) > 0 and all(side.paired for side in padded),
             leading=all(side.leading for side in padded),
         )
 

@@ -21,8 +21,10 @@ class Bystander:
         """The call to make instead."""
         return call
 
-    def see(self, call: Call, value: Tensor | None) -> None:
-        """A call is made. Its values are None where a fused module keeps them to itself."""
+    def see(self, call: Call, value: Tensor | None, within: str = "") -> None:
+        """A call is made. A fused module keeps its values to itself (None), and enters not its own attention module,
+        whose name is then `within` it.
+        """
 
     def after(self, output: Tensor) -> Tensor:
         """What comes back instead: [..., heads, queries, value width]."""
@@ -43,10 +45,10 @@ def through(call: Call, value: Tensor, proceed: Callable[[Call], Tensor]) -> Ten
     return output
 
 
-def tell(call: Call, value: Tensor | None) -> None:
+def tell(call: Call, value: Tensor | None, within: str = "") -> None:
     """Show a call to all bystanders."""
     for bystander in _standing:
-        bystander.see(call, value)
+        bystander.see(call, value, within)
 
 
 def changing() -> bool:

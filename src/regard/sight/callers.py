@@ -14,16 +14,17 @@ def module_names(model: nn.Module) -> dict[int, str]:
     return {id(module): name or type(module).__name__ for name, module in model.named_modules()}
 
 
-def caller(names: dict[int, str]) -> str | None:
+def caller(names: dict[int, str], within: str = "") -> str | None:
     """The innermost module of the model among the functions that are running; None when there is none.
 
     Looking at the stack, rather than hooking modules, is what leaves torch.nn on its fused path.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = names.get(id(frame.f_locals.get("self")))
+        module = frame.f_locals.get("self")
+        name = names.get(id(module))
         if name is not None:
-            return name
+            return names.get(id(getattr(module, within, None)), name) if within else name
         frame = frame.f_back
     return None
 

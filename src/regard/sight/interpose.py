@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
 from inspect import signature
+from threading import local
 from typing import Any
 
 import torch
@@ -45,7 +46,7 @@ def interposed() -> Iterator[None]:
             (torch, "_transformer_encoder_layer_fwd", _encoder_layer),
         ):
             original = getattr(home, name)
-            replacement = wraps(original)(partial(stand_in, original))
+            replacement = wraps(original)(partial(_once, stand_in, original))
             replacement.stands_in = True  # type: ignore[attr-defined]
             for module in [home, *_holders(original, name)]:
                 undo.append((module, name, original))
@@ -54,6 +55,20 @@ def interposed() -> Iterator[None]:
     finally:
         for module, name, original in reversed(undo):
             setattr(module, name, original)
+
+
+_inside = local()
+
+
+def _once(stand_in: Callable[..., Any], original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Stop at the seam once: while a mode is active, such as a default device, torch calls its functions twice."""
+    if getattr(_inside, stand_in.__name__, False):
+        return original(*args, **kwargs)
+    setattr(_inside, stand_in.__name__, True)
+    try:
+        return stand_in(original, *args, **kwargs)
+    finally:
+        setattr(_inside, stand_in.__name__, False)
 
 
 def _holders(original: Any, name: str) -> list[Any]:
@@ -169,7 +184,7 @@ def _encoder_layer(original: Callable[..., Tensor], src: Tensor, *args: Any, **k
     if padding is not None:
         mask, mask_type = padding, _PADDING
     parameters = _packed(width, heads, (four[0], four[1]), (four[2], four[3]))
-    _tell_fused(parameters, x, x, x, mask, mask_type)
+    _tell_fused(parameters, x, x, x, mask, mask_type, within="self_attn")
     return output
 
 
@@ -193,6 +208,7 @@ def _tell_fused(
     value: Tensor,
     mask: Tensor | None,
     mask_type: int | None,
+    within: str = "",
 ) -> None:
     (query, _), (key, padding), (value, _) = (
         to_dense(part, batch_first=True) for part in (query, key, value)
@@ -201,13 +217,22 @@ def _tell_fused(
     pairs = None if mask_type == _PADDING else mask
     if pairs is not None and pairs.ndim == 4:
         pairs = pairs.expand(query.shape[0], parameters.heads, -1, -1).flatten(0, 1)
-    _tell(parameters, (query, key, value), batch_first=True, attn_mask=pairs, key_padding_mask=padding)
+    _tell(
+        parameters,
+        (query, key, value),
+        batch_first=True,
+        attn_mask=pairs,
+        key_padding_mask=padding,
+        within=within,
+    )
 
 
 @torch.no_grad()
-def _tell(parameters: Parameters, inputs: tuple[Tensor, Tensor, Tensor], **masks: Any) -> None:
+def _tell(
+    parameters: Parameters, inputs: tuple[Tensor, Tensor, Tensor], within: str = "", **masks: Any
+) -> None:
     call, _ = torch_call(parameters, *inputs, is_causal=False, **masks)
-    tell(call, None)
+    tell(call, None, within)
 
 
 def sdpa_call(

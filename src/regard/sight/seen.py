@@ -126,4 +126,7 @@ class Seen:
         )
 
     def __repr__(self) -> str:
-        return f"Seen({len(self.layers)} calls)\n" + "\n".join(f"  {layer!r}" for layer in self.layers)
+        count = len(self.layers)
+        return f"Seen({count} call{'' if count == 1 else 's'})\n" + "\n".join(
+            f"  {layer!r}" for layer in self.layers
+        )

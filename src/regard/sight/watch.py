@@ -61,8 +61,8 @@ class _Watcher(Bystander):
     chosen: Callable[[Call], Call]
     ask: Sequence[Question] | None
 
-    def see(self, call: Call, value: Tensor | None) -> None:
-        name = caller(self.names)
+    def see(self, call: Call, value: Tensor | None, within: str = "") -> None:
+        name = caller(self.names, within)
         if name is None or not (self.wanted is None or self.wanted(name)):
             return
         refuse_captured(name)
