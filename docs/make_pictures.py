@@ -5,6 +5,7 @@ python docs/make_pictures.py --out here   # into another folder
 """
 
 import argparse
+import runpy
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -52,6 +53,7 @@ from regard.sight.pictures.heatmap import Heatmap, heatmap
 from regard.sight.pictures.lines import lines as word_lines
 from regard.sight.pictures.overlay import overlay as lit
 from regard.sight.pictures.overview import overview
+from regard.sight.pictures.photo import spectrogram
 from regard.sight.pictures.sheet import sheet
 from regard.sight.watch import watch
 
@@ -381,6 +383,39 @@ def overlay(path: Path) -> None:
     lit(image, weights, words=list(things), grid=(18, 18), title="Where each word looks", note=note).png(path)
 
 
+def sound(path: Path) -> None:
+    """A sound, lit where a pitch is asked for: the query is a spectrum, a key that of five frames."""
+    frames, bands = torch.arange(165.0), torch.arange(24.0)
+    low, high = 5.0, 19.0
+    rising = (low + (high - low) * (frames - 55) / 55).clamp(low, high)  # low, then rising, then high
+    loud = torch.sin(torch.pi * frames / 55).square()
+    heard = loud * torch.exp(-(bands[:, None] - rising).square() / 3)
+    key = heard.view(24, 33, 5).mean(-1).mT
+    pitches = {"low": low, "middle": 12.0, "high": high}
+    query = torch.exp(-(bands - torch.tensor(list(pitches.values()))[:, None]).square() / 3)
+    weights = weigh(query, key, score=Dot(), scale=2.0)
+    note = "query: a pitch; keys: the spectra of 33 groups of five frames"
+    title = "Where each pitch is found"
+    lit(spectrogram(heard), weights, words=list(pitches), grid=(1, 33), title=title, note=note).png(path)
+
+
+def matters(path: Path) -> None:
+    """Two heads, and what becomes of the loss without each: the example of that name, drawn."""
+    example = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "which_head_matters.py"))
+    model, text = example["Finder"](), ["<s>", ".", ".", "a", ".", ".", ".", ".", "?"]
+    signs = torch.tensor([[example["SIGNS"].index(sign) for sign in text]])
+    with torch.no_grad():
+        with watch(model) as seen:
+            model(signs)
+        found = seen.matters(lambda: nn.functional.cross_entropy(model(signs), torch.tensor([0])))
+    row = []
+    for head, change in enumerate(found.change["attention"].tolist()):
+        note = f"without it, the loss goes from {found.metric:.2f} to {found.metric + change:.2f}"
+        weights = seen["attention"].weights(heads=head)[0, 0]
+        row.append(heatmap(weights, text, text, title=f"head {head}", note=note, top=1.0))
+    sheet([row]).png(path)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "attention": attention,
     "scale": scale,
@@ -398,6 +433,8 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "lines": lines,
     "atlas": atlas,
     "overlay": overlay,
+    "sound": sound,
+    "matters": matters,
 }
 
 

@@ -26,7 +26,11 @@ SAYS = {
     "positions": ["Gaussian(32, decay=0.05)   [1.0, 0.95, 0.82, 0.64"],
     "prefix_lm_mask": ["(causal() | prefix(4)) & lengths(int64[1])", "■ ■ ■ ■ ■ · · ·\n■ ■ ■ ■ ■ ■ · ·\n· ·"],
     "swap_torch": ["the same to 1e-5: True", "torch   weights", "sum to NaN", "sum to 0"],
-    "watch_encoder": ["the same bits: True", "<layers.2: 1 × 4 × 13 × 13>", "head 0: chuck looks at chuck"],
+    "watch_encoder": [
+        "the same bits: True",
+        "<layers.2.self_attn: 1 × 4 × 13 × 13>",
+        "head 0: chuck looks at chuck",
+    ],
     "which_head_matters": [
         "head 0  <s> 1.00                0.02 → 0.02",
         "head 1  a 0.25                  0.02 → 0.69",
