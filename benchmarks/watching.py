@@ -12,21 +12,9 @@ from measuring import machine
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from sight.peers import Peer, every_peer  # type: ignore[import-not-found]
+from sight.peers import every_peer, results  # type: ignore[import-not-found]
 
 from regard import Call, Layer, watch, weigh
-
-
-def results(peer: Peer) -> list[Tensor]:
-    """Output and gradients of one run."""
-    torch.manual_seed(7)
-    if not peer.gradients:
-        with torch.no_grad():
-            return [peer.run()]
-    output = peer.run()
-    weights = [weight for weight in peer.model.parameters() if weight.requires_grad]
-    grads = torch.autograd.grad(output.float().square().sum(), weights, allow_unused=True)
-    return [output.detach(), *(grad for grad in grads if grad is not None)]
 
 
 def in_float64(call: Call) -> Tensor:

@@ -2,22 +2,11 @@
 
 import pytest
 import torch
-from sight.peers import Peer, every_peer
+from sight.peers import every_peer, results
 
 from regard.sight.watch import watch
 
 PEERS = every_peer()
-
-
-def results(peer: Peer) -> list[torch.Tensor]:
-    torch.manual_seed(7)  # dropout draws the same numbers
-    if not peer.gradients:
-        with torch.no_grad():
-            return [peer.run()]
-    output = peer.run()
-    weights = [weight for weight in peer.model.parameters() if weight.requires_grad]
-    grads = torch.autograd.grad(output.float().square().sum(), weights, allow_unused=True)
-    return [output.detach(), *(grad for grad in grads if grad is not None)]
 
 
 @pytest.mark.parametrize("name", PEERS)

@@ -37,6 +37,18 @@ class Peer:
     gradients: bool = True
 
 
+def results(peer: Peer) -> list[Tensor]:
+    """The output of one run, and the gradients of the weights where they are asked for."""
+    torch.manual_seed(7)  # dropout draws the same numbers
+    if not peer.gradients:
+        with torch.no_grad():
+            return [peer.run()]
+    output = peer.run()
+    weights = [weight for weight in peer.model.parameters() if weight.requires_grad]
+    grads = torch.autograd.grad(output.float().square().sum(), weights, allow_unused=True)
+    return [output.detach(), *(grad for grad in grads if grad is not None)]
+
+
 class Ours(nn.Module):
     """An encoder and a decoder block with a given self-attention."""
 
