@@ -101,3 +101,14 @@ def test_poison_in_padding_reaches_neither_outputs_nor_weight_gradients(
     for mine, theirs in zip(poisoned, clean, strict=True):
         assert torch.equal(mine, theirs)
         assert mine.isfinite().all()
+
+
+@pytest.mark.parametrize("poison", POISON)
+def test_poison_in_a_key_that_itself_looks_reaches_no_other_position(poison: float) -> None:
+    # The padded positions still ask here, so they may spoil their own answers, but nobody sees them.
+    module, x, n = MultiHeadAttention(12, 3), torch.randn(2, 7, 12), torch.tensor([5, 3])
+    mask = lengths(keys=n)
+    real = torch.arange(7) < n[:, None]
+    clean = module(x, mask=mask)
+    poisoned = module(x.where(real[..., None], torch.tensor(poison)), mask=mask)
+    assert torch.equal(poisoned[real], clean[real])
