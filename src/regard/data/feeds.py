@@ -1,0 +1,190 @@
+"""Feeds: samples, and the order in which training meets them. The order is a pure function of (seed, epoch)."""
+
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.data.batches import END, START, Labelled, Pairs, Sequences
+from regard.data.corpus import Corpus, cut
+from regard.errors import RegardError
+
+
+class Order(Sequence[Sequence[int]]):
+    """Batches of sample numbers, as few bytes: one row of numbers, and where each batch lies in it."""
+
+    def __init__(
+        self, samples: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> None:
+        self._samples, self._starts, self._ends = samples, starts, ends
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, batch: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, batch: slice) -> "Order": ...
+    def __getitem__(self, batch: int | slice) -> "list[int] | Order":
+        if isinstance(batch, slice):
+            return Order(self._samples, self._starts[batch], self._ends[batch])
+        return self._samples[self._starts[batch] : self._ends[batch]].tolist()
+
+
+class PairFeed:
+    """Sources and targets of one number belong together. Samples longer than `longest` are left out, and counted."""
+
+    def __init__(
+        self, sources: Corpus, targets: Corpus, *, budget: int, seed: int, longest: int | None = None
+    ) -> None:
+        if len(sources) != len(targets):
+            raise RegardError(f"{len(sources)} sources and {len(targets)} targets: give one target a source")
+        self.sources, self.targets = sources, targets
+        self._bucket = _Buckets(sources.lengths + 1, targets.lengths + 1, budget, seed, longest)
+        self.left_out = self._bucket.left_out
+
+    def order(self, epoch: int) -> Order:
+        """Pairs of like lengths together, at most `budget` tokens of the longer side in a batch, filling included."""
+        return self._bucket.order(epoch)
+
+    def batch(self, samples: Sequence[int]) -> Pairs:
+        """These pairs, both sides ended by END."""
+        return Pairs(self.sources.sequences(samples, after=END), self.targets.sequences(samples, after=END))
+
+
+class TextFeed:
+    """Texts for a language model, each by itself: START, its tokens, END."""
+
+    def __init__(self, texts: Corpus, *, budget: int, seed: int, longest: int | None = None) -> None:
+        self.texts = texts
+        self._bucket = _Buckets(texts.lengths + 2, texts.lengths, budget, seed, longest)
+        self.left_out = self._bucket.left_out
+
+    def order(self, epoch: int) -> Order:
+        """Texts of like lengths together, at most `budget` tokens in a batch, filling included."""
+        return self._bucket.order(epoch)
+
+    def batch(self, samples: Sequence[int]) -> Sequences:
+        """These texts."""
+        return self.texts.sequences(samples, before=START, after=END)
+
+
+class LabelledFeed:
+    """Texts, each ended by END, and the class of each."""
+
+    def __init__(
+        self, texts: Corpus, labels: Sequence[int], *, budget: int, seed: int, longest: int | None = None
+    ) -> None:
+        if len(texts) != len(labels):
+            raise RegardError(f"{len(texts)} texts and {len(labels)} labels: give one label a text")
+        self.texts, self.labels = texts, np.asarray(labels, np.int64)
+        self._bucket = _Buckets(texts.lengths + 1, texts.lengths, budget, seed, longest)
+        self.left_out = self._bucket.left_out
+
+    def order(self, epoch: int) -> Order:
+        """Texts of like lengths together, at most `budget` tokens in a batch, filling included."""
+        return self._bucket.order(epoch)
+
+    def batch(self, samples: Sequence[int]) -> Labelled:
+        """These texts and their classes."""
+        return Labelled(
+            self.texts.sequences(samples, after=END), torch.from_numpy(self.labels[list(samples)])
+        )
+
+
+class StreamFeed:
+    """One long text for a language model, cut into windows of `context` + 1 tokens that overlap by one.
+
+    Every token but the first is predicted once an epoch. The cuts move from epoch to epoch, by an offset drawn from
+    (seed, epoch), so that every token comes to be predicted from every distance; with `shift=False` they do not.
+    Sample k is the window whose last token is token k (where the text goes that far).
+    """
+
+    def __init__(
+        self,
+        stream: NDArray[np.unsignedinteger],
+        *,
+        context: int,
+        budget: int,
+        seed: int,
+        shift: bool = True,
+    ) -> None:
+        if context < 1 or len(stream) < 2:
+            raise RegardError(
+                f"context={context}, {len(stream)} tokens: give at least 1 and a text of at least 2"
+            )
+        _check_budget(budget)
+        self.stream, self.context, self.seed, self.shift = stream, context, seed, shift
+        self.rows = max(budget // context, 1)
+
+    def order(self, epoch: int) -> Order:
+        """All windows, shuffled, `budget` predicted tokens in a batch."""
+        rng = _generator(self.seed, epoch)
+        first = int(rng.integers(1, self.context + 1)) if self.shift else self.context
+        lasts = np.arange(first, len(self.stream) - 1 + self.context, self.context, dtype=np.int64)
+        if self.shift:
+            rng.shuffle(lasts)
+        starts = np.arange(0, len(lasts), self.rows, dtype=np.int64)
+        return Order(lasts, starts, np.minimum(starts + self.rows, len(lasts)))
+
+    def batch(self, samples: Sequence[int]) -> Sequences:
+        """These windows."""
+        lasts = np.asarray(samples, np.int64)
+        starts = np.maximum(lasts - self.context, 0)
+        return cut(self.stream, starts, np.minimum(lasts, len(self.stream) - 1) - starts + 1)
+
+
+class _Buckets:
+    """Samples of two lengths each, put into batches of a budget of tokens."""
+
+    def __init__(
+        self,
+        first: NDArray[np.int64],
+        second: NDArray[np.int64],
+        budget: int,
+        seed: int,
+        longest: int | None,
+    ) -> None:
+        _check_budget(budget)
+        self.longer = np.maximum(first, second)
+        self.shorter = np.minimum(first, second) // 8  # coarsely, or every epoch would see the same batches
+        self.kept = np.arange(len(first))
+        if longest is not None:
+            self.kept = self.kept[self.longer <= longest]
+        self.left_out = len(first) - len(self.kept)
+        self.budget, self.seed = budget, seed
+
+    def order(self, epoch: int) -> Order:
+        """Shuffled, then sorted by length, so that equals are mixed; cut; and the batches shuffled."""
+        rng = _generator(self.seed, epoch)
+        samples = rng.permutation(self.kept)
+        samples = samples[np.lexsort((self.shorter[samples], self.longer[samples]))]
+        bounds = _fill(self.longer[samples], self.budget)
+        mixed = rng.permutation(len(bounds) - 1)
+        return Order(samples, bounds[:-1][mixed], bounds[1:][mixed])
+
+
+def _fill(lengths: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
+    """Where to cut rising lengths so that every batch, rows × its last length, is as full as the budget allows."""
+    bounds = [0]
+    while bounds[-1] < len(lengths):
+        start = bounds[-1]
+        most = max(budget // int(lengths[start]), 1)
+        ahead = lengths[start : start + most]
+        fitting = int(np.searchsorted(ahead * np.arange(1, len(ahead) + 1), budget, side="right"))
+        bounds.append(start + max(fitting, 1))
+    return np.array(bounds, np.int64)
+
+
+def _generator(seed: int, epoch: int) -> np.random.Generator:
+    """Numbers drawn from (seed, epoch) alone; nobody else's are touched."""
+    if seed < 0 or epoch < 0:
+        raise RegardError(f"seed={seed}, epoch={epoch}: give numbers from 0")
+    return np.random.Generator(np.random.PCG64([seed, epoch]))
+
+
+def _check_budget(budget: int) -> None:
+    if budget < 1:
+        raise RegardError(f"budget={budget}: give at least 1 token a batch")

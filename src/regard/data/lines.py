@@ -1,0 +1,206 @@
+"""Reading text: bytes in, lines out, and whatever is wrong with a line said by file and number.
+
+A line ends at "\\n" and nowhere else: a form feed, U+2028 or a lone "\\r" is part of it. One "\\r" at its end and one
+byte order mark at the beginning of the file are dropped. Files are read in pieces, gzip or plain, never whole.
+"""
+
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Literal
+
+from regard.errors import RegardError
+
+Policy = Literal["error", "skip"]  # what happens to a line that is no text: stop there, or drop it and say so
+
+LONGEST = 10_000  # characters of a line
+_PIECE = 1 << 20  # bytes read at once
+_ENDLESS = 64 << 20  # bytes of one line after which no end of it is looked for
+_OTHERS = {
+    b"BZh": "compressed with bzip2: unpack it",
+    b"\xfd7zXZ": "compressed with xz: unpack it",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it",
+    b"PK\x03\x04": "a zip archive: unpack it",
+    b"\xff\xfe": "UTF-16: convert it to UTF-8",
+    b"\xfe\xff": "UTF-16: convert it to UTF-8",
+}
+_CONTROLS = bytes(set(range(32)) - set(b"\a\b\t\n\v\f\r\x1b"))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with one line of a file, and what was done about it."""
+
+    file: str
+    line: int  # counted from 1
+    what: str
+    done: str
+    kind: str = ""  # what problems are counted by
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}, {self.done}"
+
+
+@dataclass
+class Report:
+    """The problems met so far: how many of each kind, and the first few in full."""
+
+    keep: int = 5
+    counts: Counter[str] = field(default_factory=Counter)
+    first: list[Problem] = field(default_factory=list)
+
+    def note(self, problem: Problem) -> None:
+        """Count a problem."""
+        self.counts[problem.kind or problem.what] += 1
+        if len(self.first) < self.keep:
+            self.first.append(problem)
+
+    @property
+    def total(self) -> int:
+        """How many problems there were."""
+        return self.counts.total()
+
+    def __str__(self) -> str:
+        told = [str(problem) for problem in self.first]
+        if self.total > len(told):
+            kinds = ", ".join(f"{kind}: {count}" for kind, count in self.counts.most_common())
+            told.append(f"{self.total} problems in all ({kinds})")
+        return "\n".join(told)
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """Why a line (or a field of it) is not used."""
+
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """How flaws of one kind of thing ("line", "pair") are dealt with."""
+
+    thing: str
+    policy: Policy
+    report: Report
+
+    def drop(self, file: str, line: int, flaw: Flaw) -> None:
+        """Note a thing as dropped, or stop here."""
+        if self.policy == "error":
+            done = f'stopped there; the policy "skip" would drop this {self.thing}'
+            raise RegardError(str(Problem(file, line, flaw.what, done)))
+        self.report.note(Problem(file, line, flaw.what, f"{self.thing} dropped", flaw.kind))
+
+
+def dealing(thing: str, policy: Policy, report: Report | None) -> Dealing:
+    """How a policy deals with flaws; who hands in no report does not want to know."""
+    if policy not in ("error", "skip"):
+        raise RegardError(f'policy={policy!r}: give "error" or "skip"')
+    return Dealing(thing, policy, Report() if report is None else report)
+
+
+def read_lines(
+    path: str, *, policy: Policy = "error", report: Report | None = None, limit: int = LONGEST
+) -> Iterator[str]:
+    """The lines of a text file, empty ones too."""
+    dealt = dealing("line", policy, report)
+    for number, line in enumerate(judged(path, limit=limit), start=1):
+        if isinstance(line, Flaw):
+            dealt.drop(path, number, line)
+        else:
+            yield line
+
+
+def read_all(
+    path: str, *, policy: Policy = "error", report: Report | None = None, limit: int = 10 * LONGEST
+) -> str:
+    """A whole text, every line of it ended by "\\n". Its lines may be longer, for they are not what is learnt from."""
+    return "".join(line + "\n" for line in read_lines(path, policy=policy, report=report, limit=limit))
+
+
+def judged(path: str, *, limit: int) -> Iterator[str | Flaw]:
+    """Every line, or what is wrong with it: line n of the file is always the nth."""
+    bound = 4 * limit + 4  # bytes that this many characters can take, with a byte order mark and a "\r"
+    for number, raw in enumerate(_split(path, bound), start=1):
+        if number == 1:
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        yield _judge(raw.removesuffix(b"\r"), limit)
+
+
+def flaw_of(text: str, *, limit: int) -> Flaw | None:
+    """What is wrong with a text that is characters already."""
+    if len(text) > limit:
+        return Flaw("too long", f"longer than {limit} characters")
+    if "\0" in text:
+        return Flaw("NUL", f"a NUL at character {text.index(chr(0)) + 1}")
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        return Flaw("half a character", "a lone surrogate, which is half a character")
+    return None
+
+
+def _judge(raw: bytes, limit: int) -> str | Flaw:
+    if len(raw) > 4 * limit:
+        return Flaw("too long", f"longer than {limit} characters")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        return Flaw("not UTF-8", f"not UTF-8 (byte 0x{raw[error.start]:02x} at byte {error.start + 1})")
+    return flaw_of(text, limit=limit) or text
+
+
+def _split(path: str, bound: int) -> Iterator[bytes]:
+    """The lines as bytes; of one longer than the bound a little more than the bound, or all."""
+    held, dropped, number = b"", 0, 1
+    for piece in _pieces(path):
+        *ended, tail = piece.split(b"\n")
+        for part in ended:
+            yield held + part if held else part
+            held, dropped = b"", 0
+        number += len(ended)
+        held += tail
+        if len(held) > bound:
+            held, dropped = held[: bound + 1], dropped + len(held) - bound - 1
+        if dropped > max(_ENDLESS, bound):
+            raise RegardError(
+                f"{path}:{number}: no end of this line after {dropped >> 20} MiB: this is no text file"
+            )
+    if held:
+        yield held
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    """The bytes of a file, unpacked where it is gzip."""
+    if Path(path).is_dir():
+        raise RegardError(f"{path}: this is a folder, give a file")
+    try:
+        with open(path, "rb") as file:
+            packed = file.peek(2)[:2] == b"\x1f\x8b"
+            unpacked: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
+            first = True
+            while piece := unpacked.read(_PIECE):
+                if first:
+                    _refuse_binary(path, piece)
+                    first = False
+                yield piece
+    except FileNotFoundError:
+        raise RegardError(f"{path}: no such file") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise RegardError(f"{path}: broken gzip file ({error}): fetch or pack it again") from None
+    except OSError as error:
+        raise RegardError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def _refuse_binary(path: str, piece: bytes) -> None:
+    """Refuse at once, whatever the policy, what is no text at all rather than a text with some bad lines."""
+    for magic, what in _OTHERS.items():
+        if piece.startswith(magic):
+            raise RegardError(f"{path}: this file is {what} first")
+    head = piece[: 1 << 16]
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    if controls > 32 and controls > len(head) / 20:
+        raise RegardError(
+            f"{path}: a binary file ({controls} of its first {len(head)} bytes are control characters), give text"
+        )

@@ -1,0 +1,195 @@
+"""Tokenizers: text as numbers and back, over the `tokenizers` library. Text never becomes a special token."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import tokenizers
+from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+
+from regard.data.batches import SPECIAL, UNKNOWN
+from regard.errors import RegardError
+
+Kind = Literal["bpe", "word", "character"]
+_SPECIAL_WORDS = re.compile(rf"(?<!\S)(?:{'|'.join(SPECIAL)})(?!\S)")
+
+if "TOKENIZERS_PARALLELISM" not in os.environ:
+    # Unsaid, versions of the library warn in every process forked after it used threads. A fork has no such threads.
+    os.environ["TOKENIZERS_PARALLELISM"] = "true"
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: os.environ.update(TOKENIZERS_PARALLELISM="false"))
+
+
+class Tokenizer:
+    """A vocabulary and how text is cut into it. Its first four tokens are PAD, START, END and UNKNOWN.
+
+    `Tokenizer.train(lines)` learns byte-level BPE (Sennrich 2016; over bytes: Radford 2019), in which every text
+    can be written and comes back exactly. Words are what stands between white space, and characters are single;
+    of both, what training did not see is UNKNOWN.
+    """
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        inner.encode_special_tokens = True  # "</s>" in a text is four characters, not an end
+        self._inner = inner
+        self.kind = _kind_of(inner)
+
+    @classmethod
+    def train(
+        cls, lines: Iterable[str], *, kind: Kind = "bpe", size: int = 8000, least: int = 1
+    ) -> "Tokenizer":
+        """Learn at most `size` tokens, of what occurs at least `least` times, from lines or longer texts."""
+        inner, trainer = _untrained(kind, size, least)
+        seen = [0]
+        try:
+            inner.train_from_iterator(_taken(lines, kind, seen), trainer)
+        except UnicodeEncodeError as error:
+            raise RegardError(_not_text([error.object])) from None
+        if not seen[0]:
+            raise RegardError("there are no lines to train a tokenizer on")
+        return cls(inner)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """The tokenizer of a `tokenizer.json`."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RegardError(f"{path}: no tokenizer can be read here ({_oneline(error)})") from None
+        return cls.of_json(text, path)
+
+    @classmethod
+    def of_json(cls, text: str, name: str | Path = "this text") -> "Tokenizer":
+        """The tokenizer that `to_json` wrote."""
+        try:
+            inner = tokenizers.Tokenizer.from_str(text)
+        except Exception as error:  # the library raises no narrower one
+            raise RegardError(f"{name}: this is not a tokenizer.json ({_oneline(error)})") from None
+        for number, special in enumerate(SPECIAL):
+            if inner.token_to_id(special) != number:
+                raise RegardError(f"{name}: token {number} is {inner.id_to_token(number)!r}, not {special!r}")
+        return cls(inner)
+
+    def to_json(self) -> str:
+        """What `tokenizer.json` holds; other libraries read it too."""
+        return self._inner.to_str(pretty=True)
+
+    def save(self, path: str | Path) -> None:
+        """Write a `tokenizer.json`."""
+        try:
+            Path(path).write_text(self.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise RegardError(f"{path}: the tokenizer cannot be written here ({_oneline(error)})") from None
+
+    @property
+    def size(self) -> int:
+        """How many tokens there are, special ones included."""
+        return self._inner.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, no special ones added."""
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of many texts, faster than one by one."""
+        try:
+            found = self._inner.encode_batch_fast(texts, add_special_tokens=False)
+        except TypeError:
+            raise RegardError(_not_text(texts)) from None
+        if self.kind != "word":
+            return [encoding.ids for encoding in found]
+        # Alone among the three, words can be spelled like a special token; it is not in the vocabulary of words.
+        return [[max(token, UNKNOWN) for token in encoding.ids] for encoding in found]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, special ones left out."""
+        return self._inner.decode(list(tokens), skip_special_tokens=True)
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Every token as it is shown in a picture: no space before a word, and nothing invisible."""
+        return [self._shown(token) for token in tokens]
+
+    def _shown(self, token: int) -> str:
+        name = self._inner.id_to_token(token)
+        if name is None:
+            raise RegardError(f"token {token}: the vocabulary has {self.size} tokens")
+        if token < len(SPECIAL):
+            return SPECIAL[token]
+        if self.kind == "bpe":
+            raw = bytes(_BYTES[letter] for letter in name)
+            try:
+                name = raw.decode()
+            except UnicodeDecodeError:  # a part of a character
+                return raw.hex(" ")
+        visible = name.strip(" ") or "␣" * len(name)
+        return visible.replace("\n", "↵").replace("\t", "⇥").replace("\r", "␍")
+
+
+def _untrained(kind: Kind, size: int, least: int) -> tuple[tokenizers.Tokenizer, trainers.Trainer]:
+    smallest = len(SPECIAL) + (256 if kind == "bpe" else 1)
+    if size < smallest:
+        raise RegardError(f"size={size}: {kind} needs at least {smallest} tokens")
+    special = list(SPECIAL)
+    if kind == "bpe":
+        inner = tokenizers.Tokenizer(models.BPE())
+        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        inner.decoder = decoders.ByteLevel()
+        return inner, trainers.BpeTrainer(
+            vocab_size=size,
+            min_frequency=least,
+            special_tokens=special,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+    inner = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIAL[UNKNOWN]))
+    if kind == "word":
+        inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    elif kind == "character":
+        inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+        inner.decoder = decoders.Fuse()
+    else:
+        raise RegardError(f'kind={kind!r}: give "bpe", "word" or "character"')
+    return inner, trainers.WordLevelTrainer(
+        vocab_size=size, min_frequency=least, special_tokens=special, show_progress=False
+    )
+
+
+def _kind_of(inner: tokenizers.Tokenizer) -> Kind:
+    if isinstance(inner.model, models.BPE):
+        return "bpe"
+    return "character" if isinstance(inner.decoder, decoders.Fuse) else "word"
+
+
+def _taken(lines: Iterable[str], kind: Kind, seen: list[int]) -> Iterator[str]:
+    """The lines, counted. Words spelled like a special token are left out: counting them would move its number."""
+    for line in lines:
+        seen[0] += 1
+        yield _SPECIAL_WORDS.sub(" ", line) if kind == "word" else line
+
+
+def _not_text(texts: Sequence[str]) -> str:
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            return f"{text[:40]!r} cannot be tokenized: character {error.start + 1} is half of one (a lone surrogate)"
+    return "only text can be tokenized"
+
+
+def _oneline(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _byte_letters() -> dict[str, int]:
+    """The letters in which byte-level tokens are spelled, and their bytes: printable ones stand for themselves."""
+    printable = {
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    }
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+_BYTES = _byte_letters()

@@ -1,0 +1,191 @@
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+
+from regard import RegardError
+from regard.data.batches import END, START, Feed, Pairs, each_once
+from regard.data.corpus import Corpus
+from regard.data.feeds import LabelledFeed, PairFeed, StreamFeed, TextFeed
+
+
+def corpus_of(lengths, *, vocabulary: int = 50) -> Corpus:
+    rng = np.random.default_rng(5)
+    return Corpus.of([rng.integers(4, vocabulary, n).tolist() for n in lengths], vocabulary=vocabulary)
+
+
+def lengths_of(count: int, *, seed: int = 0) -> list[int]:
+    return np.clip(np.random.default_rng(seed).lognormal(2.5, 0.6, count), 0, 90).astype(int).tolist()
+
+
+SOURCES, TARGETS = corpus_of(lengths_of(900)), corpus_of(lengths_of(900, seed=1))
+
+
+def feeds(budget: int = 200, seed: int = 3, longest: int | None = None) -> list[Feed]:
+    return [
+        PairFeed(SOURCES, TARGETS, budget=budget, seed=seed, longest=longest),
+        TextFeed(SOURCES, budget=budget, seed=seed, longest=longest),
+        LabelledFeed(SOURCES, [n % 3 for n in range(900)], budget=budget, seed=seed, longest=longest),
+    ]
+
+
+@pytest.mark.parametrize("feed", feeds(), ids=lambda feed: type(feed).__name__)
+def test_every_sample_comes_once_in_every_epoch(feed):
+    for epoch in range(3):
+        assert sorted(chain(*feed.order(epoch))) == [*range(900)]
+    assert sum(len(batch) for batch in each_once(feed)) == 900
+
+
+@pytest.mark.parametrize("budget", [1, 30, 200, 5000])
+def test_no_batch_of_several_is_over_the_budget(budget):
+    for feed in feeds(budget):
+        for samples in feed.order(1):
+            batch = feed.batch(samples)
+            sides = (
+                [batch.source, batch.target]
+                if isinstance(batch, Pairs)
+                else [getattr(batch, "sequences", batch)]
+            )
+            assert len(samples) == 1 or max(side.tokens.numel() for side in sides) <= budget
+
+
+def test_batches_are_as_full_as_the_budget_allows():
+    """One more of the next length would not fit: checked by a walk over sorted lengths, one sample at a time."""
+    feed = TextFeed(SOURCES, budget=200, seed=0)
+    expected, rows = [], 0
+    for length in sorted(SOURCES.lengths + 2):
+        if rows and (rows + 1) * length > 200:
+            expected.append(rows)
+            rows = 0
+        rows += 1
+    assert sorted(map(len, feed.order(0))) == sorted([*expected, rows])
+
+
+def test_little_is_filling():
+    many = corpus_of(lengths_of(20_000)), corpus_of(lengths_of(20_000))  # the same lengths on both sides
+    for feed, least in [
+        (PairFeed(*many, budget=4096, seed=0), 0.96),
+        (TextFeed(many[0], budget=4096, seed=0), 0.96),
+    ]:
+        real = filled = 0
+        for batch in each_once(feed):
+            side = batch.source if isinstance(batch, Pairs) else batch
+            real, filled = real + int(side.lengths.sum()), filled + side.tokens.numel()
+        assert real / filled > least
+
+
+def test_the_order_is_a_pure_function_of_seed_and_epoch():
+    for first, second, other in zip(feeds(), feeds(), feeds(seed=4), strict=True):
+        torch.manual_seed(1)
+        np.random.seed(1)
+        expected = [*first.order(2)]
+        state = torch.random.get_rng_state()
+        first.order(7)
+        second.order(0)
+        assert [*second.order(2)] == expected  # whatever was asked before
+        assert torch.equal(torch.random.get_rng_state(), state)
+        assert [*first.order(3)] != expected
+        assert [*other.order(2)] != expected
+
+
+def test_epochs_mix_samples_as_well_as_batches():
+    feed = TextFeed(corpus_of([10] * 500), budget=120, seed=0)
+    first, second = ({frozenset(batch) for batch in feed.order(epoch)} for epoch in (0, 1))
+    assert len(first & second) == 0
+    lengths = [len(SOURCES[batch[0]]) for batch in TextFeed(SOURCES, budget=100, seed=0).order(0)]
+    assert lengths != sorted(lengths)
+
+
+def test_the_order_of_a_seed_does_not_change_with_versions():
+    """A run resumed next year goes on in the same order: these are written down."""
+    assert [*TextFeed(corpus_of([1, 2, 3, 4, 5, 6]), budget=14, seed=1).order(2)] == [
+        [2, 3],
+        [0, 1],
+        [4],
+        [5],
+    ]
+
+
+def test_both_sides_end_with_end_and_belong_together():
+    feed = PairFeed(SOURCES, TARGETS, budget=200, seed=3)
+    for samples in list(feed.order(0))[:20]:
+        batch = feed.batch(samples)
+        for row, sample in enumerate(samples):
+            for side, corpus in [(batch.source, SOURCES), (batch.target, TARGETS)]:
+                assert side.tokens[row, : side.lengths[row]].tolist() == [*corpus[sample], END]
+                assert (side.tokens[row, side.lengths[row] :] == 0).all()
+
+
+def test_texts_begin_with_start_and_labels_stay_with_their_texts():
+    batch = TextFeed(SOURCES, budget=200, seed=0).batch([5, 8])
+    assert batch.tokens[1, : batch.lengths[1]].tolist() == [START, *SOURCES[8], END]
+    labelled = LabelledFeed(SOURCES, [7 * n for n in range(900)], budget=200, seed=0).batch([8, 5])
+    assert labelled.labels.tolist() == [56, 35]
+    assert labelled.sequences.tokens[1, : labelled.sequences.lengths[1]].tolist() == [*SOURCES[5], END]
+
+
+def test_samples_that_are_too_long_are_left_out_and_counted():
+    pairs, texts, _ = feeds(longest=20)
+    kept = [n for n in range(900) if max(SOURCES.lengths[n], TARGETS.lengths[n]) + 1 <= 20]
+    assert sorted(chain(*pairs.order(0))) == kept
+    assert pairs.left_out == 900 - len(kept) > 0
+    assert sorted(chain(*texts.order(0))) == [n for n in range(900) if SOURCES.lengths[n] + 2 <= 20]
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 10, 11, 12, 21, 97])
+@pytest.mark.parametrize("context", [1, 5, 10])
+@pytest.mark.parametrize("shift", [True, False])
+def test_every_token_of_a_stream_but_the_first_is_predicted_once(tokens, context, shift):
+    stream = np.arange(4, 4 + tokens).astype(np.uint16)
+    feed = StreamFeed(stream, context=context, budget=3 * context, seed=1, shift=shift)
+    for epoch in range(6):
+        predicted = []
+        for samples in feed.order(epoch):
+            assert len(samples) <= 3
+            batch = feed.batch(samples)
+            assert batch.tokens.shape[1] <= context + 1
+            for row, length in zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True):
+                assert length >= 2
+                assert row[:length] == [*range(row[0], row[0] + length)]
+                predicted += row[1:length]
+        assert sorted(predicted) == [*range(5, 4 + tokens)]
+
+
+def test_the_cuts_of_a_stream_move_from_epoch_to_epoch():
+    feed = StreamFeed(np.zeros(1000, np.uint16), context=50, budget=100, seed=2)
+    offsets = [min(chain(*feed.order(epoch))) for epoch in range(40)]
+    assert min(offsets) >= 1
+    assert max(offsets) <= 50
+    assert len({*offsets}) > 20
+    assert offsets == [min(chain(*feed.order(epoch))) for epoch in range(40)]
+    still = StreamFeed(np.zeros(1000, np.uint16), context=50, budget=100, seed=2, shift=False)
+    assert [*chain(*still.order(1))] == [*range(50, 1001, 50)]
+
+
+def test_a_million_samples_are_put_in_order_without_walking_over_them(monkeypatch):
+    """The loop goes over batches: it cuts a few thousand times, not a million."""
+    lengths = np.clip(np.random.default_rng(0).lognormal(3, 0.6, 1_000_000), 1, 400).astype(np.int64)
+    corpus = Corpus(np.zeros(1, np.uint16), np.cumsum(lengths))
+    order = TextFeed(corpus, budget=8192, seed=0).order(0)
+    assert len(order) < 5000
+    samples = np.concatenate([np.array(batch) for batch in order])
+    assert np.array_equal(np.sort(samples), np.arange(1_000_000))
+
+
+def test_what_cannot_be_fed_is_refused_by_name():
+    with pytest.raises(RegardError, match="900 sources and 3 targets"):
+        PairFeed(SOURCES, corpus_of([1, 2, 3]), budget=10, seed=0)
+    with pytest.raises(RegardError, match="900 texts and 2 labels"):
+        LabelledFeed(SOURCES, [0, 1], budget=10, seed=0)
+    with pytest.raises(RegardError, match="budget=0"):
+        TextFeed(SOURCES, budget=0, seed=0)
+    with pytest.raises(RegardError, match="context=0"):
+        StreamFeed(np.zeros(5, np.uint16), context=0, budget=4, seed=0)
+    with pytest.raises(RegardError, match="seed=-1"):
+        TextFeed(SOURCES, budget=10, seed=-1).order(0)
+
+
+def test_a_feed_of_nothing_has_no_batches():
+    empty = Corpus.of([], vocabulary=9)
+    assert [*TextFeed(empty, budget=10, seed=0).order(0)] == []

@@ -1,0 +1,149 @@
+"""Records, met as pairs."""
+
+import csv
+import gzip
+import io
+import json
+import sys
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from regard import RegardError
+from regard.data.lines import Report
+from regard.data.pairs import read_pairs
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(name: str, content: bytes | str) -> str:
+        content = content.encode() if isinstance(content, str) else content
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return str(tmp_path / name)
+
+    return write
+
+
+def comma_separated(rows) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(rows)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize("columns", [["fr", "en"], [3, 1]])
+def test_columns_are_named_or_numbered_from_one(file, columns, tmp_path):
+    rows = [["en", "de", "fr"], ["one", "eins", "un"], ["two", "zwei", "deux"]]
+    expected = [("un", "one"), ("deux", "two")]
+    if columns == [3, 1]:  # without names there is no header
+        rows, header = rows[1:], rows[0]
+    else:
+        header = rows[0]
+    assert [
+        *read_pairs(file("a.tsv", "".join("\t".join(row) + "\n" for row in rows)), columns=columns)
+    ] == expected
+    assert [*read_pairs(file("a.csv", comma_separated(rows)), columns=columns)] == expected
+    data = [["one", "eins", "un"], ["two", "zwei", "deux"]]
+    records = data if columns == [3, 1] else [dict(zip(header, row, strict=True)) for row in data]
+    assert [*read_pairs(file("a.jsonl", "\n".join(map(json.dumps, records))), columns=columns)] == expected
+    table = pyarrow.table({name: [row[n] for row in data] for n, name in enumerate(header)})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    assert [*read_pairs(str(tmp_path / "a.parquet"), columns=columns)] == expected
+
+
+def test_a_header_with_the_usual_names_is_a_header(file):
+    assert [*read_pairs(file("a.tsv", "target\tsource\nun\tone\n"))] == [("one", "un")]
+    assert [*read_pairs(file("b.tsv", "one\tun\n"))] == [("one", "un")]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "kind"),
+    [
+        ("a.tsv", b"only one column", "missing column"),
+        ("a.tsv", b"one\t", "empty"),
+        ("a.tsv", b"one\t\xff", "not UTF-8"),
+        ("a.csv", b"one", "missing column"),
+        ("a.csv", b'"a"b,c', "not CSV"),
+        ("a.csv", b"a\rb,c", "not CSV"),
+        ("a.csv", b"", "missing column"),
+        ("a.jsonl", b"{", "not JSON"),
+        ("a.jsonl", b"[" * 90_000, "not JSON"),
+        ("a.jsonl", b"7", "not a record"),
+        ("a.jsonl", b'{"source": "a"}', "missing column"),
+        ("a.jsonl", b'["a"]', "missing column"),
+        ("a.jsonl", b'{"source": "a", "target": ["b"]}', "not text"),
+        ("a.jsonl", b'{"source": "a", "target": null}', "empty"),
+        ("a.jsonl", b'{"source": "a", "target": "\\u0000"}', "NUL"),
+        ("a.jsonl", b'{"source": "a", "target": "\\ud800"}', "half a character"),
+        ("a.jsonl", b'{"source": "a", "target": "' + b"x" * 10_001 + b'"}', "too long"),
+    ],
+)
+def test_a_bad_record_is_dropped_and_named(file, name, line, kind):
+    good = {"a.tsv": b"s\tt", "a.csv": b"s,t", "a.jsonl": b'{"source": "s", "target": "t"}'}[name]
+    path, report = file(name, b"\n".join([good, line, good])), Report()
+    assert [*read_pairs(path, policy="skip", report=report)] == [("s", "t")] * 2
+    assert report.counts == {kind: 1}
+    assert report.first[0].line == 2
+    with pytest.raises(RegardError, match=r":2: ") as caught:
+        [*read_pairs(path)]
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("policy", ["error", "skip"])
+def test_a_quote_left_open_stops_for_what_follows_cannot_be_trusted(file, policy):
+    path = file("a.csv", 'a,b\n"one\ntwo, three",c\n')
+    with pytest.raises(RegardError, match=r"a.csv:2: a quoted field that does not end on its line"):
+        [*read_pairs(path, policy=policy)]
+
+
+@pytest.mark.parametrize("policy", ["error", "skip"])
+def test_a_missing_column_names_those_present(file, tmp_path, policy):
+    parquet.write_table(pyarrow.table({"en": ["a"], "de": ["b"]}), tmp_path / "a.parquet")
+    for path in [file("a.tsv", "en\tde\na\tb\n"), file("a.csv", "en,de\na,b\n"), str(tmp_path / "a.parquet")]:
+        with pytest.raises(RegardError, match=r"no column 'fr', there are: 'en', 'de'"):
+            [*read_pairs(path, columns=["en", "fr"], policy=policy)]
+    with pytest.raises(RegardError, match=r":1: no column 'fr', there are: 'en'"):
+        [*read_pairs(file("a.jsonl", '{"en": "a"}'), columns=["en", "fr"])]
+    with pytest.raises(RegardError, match=r"no column 3, there are: 'en', 'de'"):
+        [*read_pairs(str(tmp_path / "a.parquet"), columns=[1, 3])]
+    with pytest.raises(RegardError, match="empty, a header with 'en', 'fr'"):
+        [*read_pairs(file("b.tsv", ""), columns=["en", "fr"])]
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [(["a"], "give 2"), ([0, 1], "from 1"), (["a", 1], "either"), ("ab", "give 2"), ([True, 1], "either")],
+)
+def test_columns_that_make_no_sense(columns, named, as_a_user):
+    with pytest.raises(RegardError, match=named):
+        read_pairs("a.tsv", columns=columns)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.gz", "tsv", "a.parquet.gz", "a.tsv.zip"])
+def test_an_unknown_suffix_lists_the_known_ones(file, name):
+    with pytest.raises(RegardError, match=r"\.tsv, \.csv, \.jsonl, \.parquet"):
+        [*read_pairs(file(name, "a\tb\n"))]
+
+
+def test_parquet_that_is_broken_or_missing_or_not_installed(file, tmp_path, monkeypatch):
+    with pytest.raises(RegardError, match="cannot be read as Parquet") as caught:
+        [*read_pairs(file("a.parquet", b"PAR1 no"))]
+    assert "\n" not in str(caught.value)
+    with pytest.raises(RegardError, match="no such file"):
+        [*read_pairs(str(tmp_path / "none.parquet"))]
+    (tmp_path / "folder.parquet").mkdir()
+    with pytest.raises(RegardError, match="cannot be read as Parquet"):
+        [*read_pairs(str(tmp_path / "folder.parquet"))]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(RegardError, match=r"pip install 'regard\[parquet\]'"):
+        [*read_pairs(str(tmp_path / "a.parquet"))]
+
+
+def test_parquet_rows_are_counted_from_one(tmp_path):
+    table = pyarrow.table({"a": ["s1", None, "s3", "s4"], "b": ["t1", "t2", "t3", "\0"]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    report = Report()
+    found = [*read_pairs(str(tmp_path / "a.parquet"), policy="skip", report=report)]
+    assert found == [("s1", "t1"), ("s3", "t3")]
+    assert [(problem.line, problem.kind) for problem in report.first] == [(2, "empty"), (4, "NUL")]

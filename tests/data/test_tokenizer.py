@@ -1,0 +1,233 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerFast
+
+from regard import RegardError
+from regard.data.batches import END, PAD, SPECIAL, START, UNKNOWN
+from regard.data.tokenizer import Tokenizer
+
+LINES = [
+    "nine hundred and ninety-nine",
+    "neuf cent quatre-vingt-dix-neuf",
+    "</s> <pad> <s> <unk> </s></s>",
+    "a tab\tand  two spaces",
+    "日本語 é",
+] * 20
+BPE = Tokenizer.train(LINES, size=400)
+WORDS = Tokenizer.train(LINES, kind="word")
+CHARACTERS = Tokenizer.train([*LINES, "two\nlines\r\n"], kind="character")
+ALL = [BPE, WORDS, CHARACTERS]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_bytes_bring_every_text_back_exactly(text):
+    assert BPE.decode(BPE.encode(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "\n", "\r\n\t", "  a  ", "</s>", "a<s>b", "e\u0301", "\u2028", "👩‍👩‍👧", "\0", "\ufeff", "Ġ"],
+)
+def test_texts_that_others_change_come_back_exactly(text):
+    assert BPE.decode(BPE.encode(text)) == text
+
+
+@given(
+    st.lists(st.sampled_from([*SPECIAL, " ", "a", "</", "s>", "<", "\n", "nine"]), max_size=8).map("".join),
+    st.sampled_from(ALL),
+)
+def test_no_text_becomes_a_special_token(text, tokenizer):
+    tokens = tokenizer.encode(text)
+    assert not {*tokens} & {PAD, START, END}
+    if tokenizer is BPE:
+        assert UNKNOWN not in tokens
+        assert BPE.decode(tokens) == text
+
+
+def test_training_on_special_names_does_not_make_text_special():
+    """A merge may not end in the letters of a special token, however often they occur."""
+    for kind in ("bpe", "word", "character"):
+        tokenizer = Tokenizer.train(["</s>", "<pad>", "x</s>y <s>"] * 500, kind=kind, size=1000)
+        assert tokenizer.pieces(range(4)) == [*SPECIAL]
+        for text in ("</s>", "<pad>", "x</s>y", "<s>", " </s> "):
+            assert not {*tokenizer.encode(text)} & {PAD, START, END}
+
+
+@pytest.mark.parametrize("tokenizer", ALL, ids=lambda tokenizer: tokenizer.kind)
+def test_the_first_four_tokens_are_special_and_vanish_from_text(tokenizer):
+    tokens = tokenizer.encode("nine hundred")
+    assert tokenizer.decode([START, PAD, *tokens, END, UNKNOWN, PAD]) == "nine hundred"
+    assert tokenizer.pieces([0, 1, 2, 3]) == [*SPECIAL]
+    assert all(3 < token < tokenizer.size for token in tokens)
+
+
+def test_decoding_does_not_stop_at_an_end():
+    nine, cent = BPE.encode("nine"), BPE.encode(" cent")
+    assert BPE.decode([*nine, END, *cent]) == "nine cent"
+
+
+def test_words_stand_between_white_space():
+    assert WORDS.decode(WORDS.encode("nine hundred and ninety-nine")) == "nine hundred and ninety-nine"
+    assert WORDS.encode("nine\t hundred\n") == WORDS.encode("nine hundred")
+    assert len(WORDS.encode("nine hundred")) == 2
+    assert WORDS.encode("nine unheard-of") == [*WORDS.encode("nine"), UNKNOWN]
+
+
+def test_characters_are_single_and_spaces_too():
+    text = "nine  hundred\nlines\r\n日本"
+    assert len(CHARACTERS.encode(text)) == len(text)
+    assert CHARACTERS.decode(CHARACTERS.encode(text)) == text
+    assert CHARACTERS.encode("Q") == [UNKNOWN]
+
+
+def test_many_texts_are_encoded_as_one_by_one():
+    for tokenizer in ALL:
+        assert tokenizer.encode_all(LINES[:5]) == [tokenizer.encode(line) for line in LINES[:5]]
+        assert tokenizer.encode_all([]) == []
+
+
+def test_pieces_show_what_can_be_seen():
+    assert BPE.pieces(BPE.encode("nine hundred and")) == ["nine", "hundred", "and"]
+    assert BPE.pieces(BPE.encode("\n")) == ["↵"]
+    assert BPE.pieces(BPE.encode("€")) == ["e2", "82", "ac"]
+    assert BPE.pieces(BPE.encode(" ")) == ["␣"]
+    assert CHARACTERS.pieces(CHARACTERS.encode("é \n")) == ["é", "␣", "↵"]
+    assert WORDS.pieces(WORDS.encode("neuf cent ?")) == ["neuf", "cent", "<unk>"]
+    with pytest.raises(RegardError, match="token 99999"):
+        BPE.pieces([99_999])
+
+
+def test_every_byte_has_a_token_that_can_be_shown():
+    shown = BPE.pieces(range(4, 260))
+    assert len(shown) == 256
+    assert all(shown)
+
+
+@pytest.mark.parametrize("tokenizer", ALL, ids=lambda tokenizer: tokenizer.kind)
+def test_what_is_saved_loads_as_the_same(tokenizer, tmp_path):
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    again = Tokenizer.load(path)
+    assert (again.kind, again.size, again.to_json()) == (tokenizer.kind, tokenizer.size, tokenizer.to_json())
+    for text in [*LINES[:5], "a</s>b"]:
+        assert again.encode(text) == tokenizer.encode(text)
+        assert again.decode(again.encode(text)) == tokenizer.decode(tokenizer.encode(text))
+
+
+@pytest.mark.parametrize("tokenizer", ALL, ids=lambda tokenizer: tokenizer.kind)
+def test_other_libraries_read_what_is_saved(tokenizer, tmp_path):
+    path = str(tmp_path / "tokenizer.json")
+    tokenizer.save(path)
+    text = "nine hundred and ninety-nine"
+    theirs = tokenizers.Tokenizer.from_file(path)
+    assert theirs.encode(text).ids == tokenizer.encode(text)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_file=path, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    )
+    assert fast(text)["input_ids"] == tokenizer.encode(text)
+    assert fast.decode(tokenizer.encode(text)) == text
+    assert (fast.pad_token_id, fast.bos_token_id, fast.eos_token_id, fast.unk_token_id) == (0, 1, 2, 3)
+    assert len(fast) == tokenizer.size
+
+
+PROGRAM = """
+import json, sys
+from regard.data.tokenizer import Tokenizer
+lines = [f"word{n % 97} und{n % 31}er {n}" for n in range(3000)]
+kinds = ("bpe", "word", "character")
+json.dump([Tokenizer.train(iter(lines), kind=kind, size=700).to_json() for kind in kinds], sys.stdout)
+"""
+
+
+def test_the_same_lines_train_the_same_bytes_in_any_process():
+    lines = [f"word{n % 97} und{n % 31}er {n}" for n in range(3000)]
+    here = [Tokenizer.train(lines, kind=kind, size=700).to_json() for kind in ("bpe", "word", "character")]
+    environment = os.environ | {"PYTHONHASHSEED": "1"}
+    there = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
+    assert json.loads(there.stdout) == here
+
+
+FORK = """
+import os, sys
+from regard.data.tokenizer import Tokenizer
+tokenizer = Tokenizer.train(["a b c d"] * 500, size=300)
+tokenizer.encode_all(["a b"] * 500)
+print(os.environ["TOKENIZERS_PARALLELISM"], flush=True)
+child = os.fork()
+if not child:
+    tokenizer.encode_all(["a b"] * 500)
+    print(os.environ["TOKENIZERS_PARALLELISM"], flush=True)
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_fork_tokenizes_without_threads_and_is_not_warned_about():
+    environment = {k: v for k, v in os.environ.items() if k != "TOKENIZERS_PARALLELISM"}
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "true\nfalse\n", "")
+
+
+def test_rare_things_are_left_out_and_sizes_are_kept():
+    lines = ["often often often seldom"]
+    assert Tokenizer.train(lines, kind="word", least=2).size == 5
+    assert Tokenizer.train(lines, kind="word", size=5).decode([4]) == "often"
+    assert Tokenizer.train(LINES, size=270).size == 270
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "named"),
+    [
+        ([], {}, "no lines"),
+        (["a"], {"size": 259}, "size=259: bpe needs at least 260"),
+        (["a"], {"size": 4, "kind": "word"}, "size=4: word needs at least 5"),
+        (["a"], {"kind": "subword"}, "subword"),
+        (["a", "b\ud800"], {}, "character 2 is half of one"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_by_name(lines, options, named, as_a_user):
+    with pytest.raises(RegardError, match=named):
+        Tokenizer.train(lines, **options)
+
+
+def test_what_goes_wrong_while_reading_lines_is_passed_on():
+    def lines():
+        yield "a"
+        raise RegardError("a.txt:2: not UTF-8")
+
+    with pytest.raises(RegardError, match=r"a\.txt:2: not UTF-8"):
+        Tokenizer.train(lines())
+
+
+def test_half_a_character_is_refused():
+    with pytest.raises(RegardError, match="character 2 is half of one"):
+        BPE.encode("b\ud800")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"\xff", b'{"version": "1.0"}', b"x\ny"])
+def test_a_missing_or_broken_file_is_one_line(tmp_path, content):
+    path = tmp_path / "tokenizer.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(RegardError, match=r"tokenizer\.json") as caught:
+        Tokenizer.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tokenizer_with_other_special_tokens_is_refused(tmp_path):
+    other = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<s>": 0, "<pad>": 1, "<unk>": 2}, "<unk>"))
+    other.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(RegardError, match="token 0 is '<s>', not '<pad>'"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+    with pytest.raises(RegardError, match="cannot be written"):
+        BPE.save(tmp_path / "none" / "tokenizer.json")
