@@ -124,6 +124,41 @@ def test_a_bilinear_score_is_the_product_of_two_projections() -> None:
     torch.testing.assert_close(score(x, y), low(x, y), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("heads", [None, 3])
+def test_keys_that_are_mapped_once_give_the_same_weights(heads: int | None) -> None:
+    query, key, value = torch.randn(2, 3, 4, 6), torch.randn(2, 3, 5, 6), torch.randn(2, 3, 5, 7)
+    for score in [
+        Dot(),
+        ScaledDot(),
+        Cosine(0.3),
+        Bilinear(6, 6, heads=heads),
+        LowRank(6, 6, rank=2, heads=heads),
+        Additive(6, 6, hidden=11, heads=heads),
+    ]:
+        score = score.double()
+        whole = attend(query.double(), key.double(), value.double(), score=score)
+        mapped, known = score.map_key(key.double()), score.mapped()
+        once = attend(query.double(), mapped, value.double(), score=known)
+        torch.testing.assert_close(once, whole, rtol=0, atol=1e-12)
+        torch.testing.assert_close(
+            weigh(query.double(), mapped, score=known),
+            weigh(query.double(), key.double(), score=score),
+            rtol=0,
+            atol=1e-12,
+        )
+
+
+def test_a_score_for_mapped_keys_trains_the_score_it_came_from() -> None:
+    score = Additive(6, 6, hidden=11)
+    known, key = score.mapped(), torch.randn(5, 6)
+    attend(torch.randn(4, 6), score.map_key(key), key, score=known).square().sum().backward()
+    for weight in (score.query_weight, score.key_weight, score.vector):
+        assert weight.grad is not None
+        assert weight.grad.abs().sum() > 0
+    with pytest.raises(RegardError, match="keys of width 11, and got 6 and 6"):
+        weigh(torch.randn(4, 6), key, score=known)
+
+
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("score", "said"),

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard import MultiHeadAttention, causal, lengths
+from regard import MultiHeadAttention, RegardError, causal, lengths
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.feedforward import FeedForward
 from regard.layers.residual import Residual, after, before
@@ -60,3 +60,20 @@ def test_a_decoder_block_is_torchs_decoder_layer(norm_first: bool) -> None:
     )
     found = ours(x, memory, mask=causal(), memory_mask=lengths(keys=m))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_rows_that_share_a_memory_step_as_if_each_had_its_own() -> None:
+    block = DecoderBlock(
+        MultiHeadAttention(12, 3), MultiHeadAttention(12, 3), FeedForward(12, 20), partial(Residual, 12)
+    ).double()
+    x, memory, m = torch.randn(6, 2, 12).double(), torch.randn(3, 5, 12).double(), torch.tensor([5, 2, 1])
+    own, _ = block.step(
+        x,
+        block.start(memory.repeat_interleave(2, 0)),
+        mask=causal(offset=0),
+        memory_mask=lengths(keys=m.repeat_interleave(2)),
+    )
+    shared, _ = block.step(x, block.start(memory), mask=causal(offset=0), memory_mask=lengths(keys=m))
+    torch.testing.assert_close(shared, own, rtol=0, atol=1e-12)
+    with pytest.raises(RegardError, match="6 rows and 4 memories"):
+        block.step(x, block.start(torch.randn(4, 5, 12).double()))

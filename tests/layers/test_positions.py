@@ -44,6 +44,15 @@ def test_a_position_does_not_know_the_length_of_the_sequence(scheme: Positions) 
     assert torch.equal(scheme.add(x, offset=3), scheme.add(torch.zeros(2, 10, 12))[:, 3:])
 
 
+@pytest.mark.parametrize("scheme", schemes(), ids=lambda s: type(s).__name__)
+def test_rows_may_begin_at_places_of_their_own_and_padding_stands_at_the_beginning(scheme: Positions) -> None:
+    x, offsets = torch.randn(3, 7, 12), torch.tensor([5, 0, -2])
+    together, beside = scheme.add(x, offset=offsets), scheme.concatenate(x, offset=offsets)
+    for row, numbers in enumerate([range(5, 12), range(7), [0, 0, 0, 1, 2, 3, 4]]):
+        assert torch.equal(together[row], x[row] + scheme(torch.tensor(list(numbers))))
+        assert torch.equal(beside[row, :, 12:], scheme(torch.tensor(list(numbers))))
+
+
 @pytest.mark.parametrize("scheme", [Sinusoidal(12), Gaussian(12)], ids=lambda s: type(s).__name__)
 def test_the_size_of_a_position_is_bounded(scheme: Positions) -> None:
     sizes = scheme(torch.arange(100_000)).norm(dim=-1)
@@ -92,6 +101,8 @@ def test_learned_positions_are_trained_and_end() -> None:
     assert scheme.table.grad.sum(-1).tolist() == [0, 0, 4, 4, 4, 0]
     with pytest.raises(RegardError, match="7 positions, but only 6"):
         scheme.add(torch.zeros(1, 3, 4), offset=4)
+    with pytest.raises(RegardError, match="7 positions, but only 6"):
+        scheme.add(torch.zeros(2, 3, 4), offset=torch.tensor([-1, 4]))
 
 
 def test_a_grid_is_a_row_beside_a_column() -> None:

@@ -43,6 +43,10 @@ class Score(nn.Module, ABC):
         """The key in the space where it meets the queries."""
         return key
 
+    def mapped(self) -> "Score":
+        """The same score for keys that have been through `map_key`, so that who asks often maps them once."""
+        return self  # the keys of all but one stay what they are, or are only normalised
+
     def factor(self, width: int) -> float:
         """What the dot product in that space is multiplied by, for vectors of this width."""
         return 1.0
@@ -170,7 +174,10 @@ class LowRank(Score):
 
 
 class Additive(Score):
-    """vᵀ tanh(Wk + Vq): a small network with one hidden layer of `hidden` units (r below)."""
+    """vᵀ tanh(Wk + Vq): a small network with one hidden layer of `hidden` units (r below).
+
+    A W without columns (key_width=0) is for keys that come mapped already.
+    """
 
     def __init__(
         self,
@@ -202,13 +209,20 @@ class Additive(Score):
 
     def map_key(self, key: Float[Tensor, "*b k dk"]) -> Float[Tensor, "*b k r"]:
         """Wk."""
-        return key @ self.key_weight.to(key.dtype).mT
+        return key @ self.key_weight.to(key.dtype).mT if self.key_weight.shape[-1] else key
+
+    def mapped(self) -> "Additive":
+        """The same V and v, and no W."""
+        score = Additive.__new__(Additive)  # not by its constructor, which draws random numbers
+        nn.Module.__init__(score)
+        score.query_weight, score.vector = self.query_weight, self.vector
+        score.key_weight = nn.Parameter(self.key_weight.detach()[..., :0], requires_grad=False)
+        return score
 
     def check(self, query_width: int, key_width: int) -> None:
         """The widths must be those of V and W."""
-        _check_widths(
-            self, (query_width, key_width), (self.query_weight.shape[-1], self.key_weight.shape[-1])
-        )
+        columns = self.key_weight.shape[-1] or self.key_weight.shape[-2]
+        _check_widths(self, (query_width, key_width), (self.query_weight.shape[-1], columns))
 
 
 def share(key: Float[Tensor, "*kv k d"], query: Float[Tensor, "*b q e"]) -> Float[Tensor, "*b k d"]:

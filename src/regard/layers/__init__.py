@@ -5,6 +5,7 @@ from regard.layers.embedding import Embedding
 from regard.layers.feedforward import FeedForward, SwiGLU
 from regard.layers.pooling import AttentionPooling
 from regard.layers.positions import Gaussian, Grid, Learned, Positions, Sinusoidal
+from regard.layers.recurrence import Recurrence
 from regard.layers.residual import Residual, after, before, inside
 from regard.layers.rotary import Rotary
 
@@ -19,6 +20,7 @@ __all__ = [
     "Grid",
     "Learned",
     "Positions",
+    "Recurrence",
     "Residual",
     "Rotary",
     "Sinusoidal",

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.layers.positions import Positions
+from regard.layers.positions import Offset, Positions
 
 
 class Embedding(nn.Module):
@@ -20,7 +20,7 @@ class Embedding(nn.Module):
         self.positions = positions
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, tokens: Int[Tensor, "*b n"], *, offset: int = 0) -> Float[Tensor, "*b n d"]:
-        """The vectors of tokens of which the first stands at `offset`."""
+    def forward(self, tokens: Int[Tensor, "*b n"], *, offset: Offset = 0) -> Float[Tensor, "*b n d"]:
+        """The vectors of tokens of which the first stands at `offset`, or one offset a row."""
         x = nn.functional.embedding(tokens, self.table) * math.sqrt(self.table.shape[-1])
         return self.dropout(x if self.positions is None else self.positions.add(x, offset=offset))

@@ -15,6 +15,9 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 
+# Where the first position stands, for all rows or for each. What stands below 0 is padding, and is put at 0.
+Offset = int | Int[Tensor, " rows"]
+
 
 class Positions(nn.Module, ABC):
     """A vector of `width` numbers for each position."""
@@ -29,7 +32,7 @@ class Positions(nn.Module, ABC):
     def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
         """The vectors of these positions."""
 
-    def add(self, x: Float[Tensor, "*b n width"], *, offset: int = 0) -> Float[Tensor, "*b n width"]:
+    def add(self, x: Float[Tensor, "*b n width"], *, offset: Offset = 0) -> Float[Tensor, "*b n width"]:
         """x + p, where the first of x stands at `offset`."""
         if x.shape[-1] != self.width:
             raise RegardError(
@@ -38,14 +41,21 @@ class Positions(nn.Module, ABC):
         return x + self._of(x, offset)
 
     def concatenate(
-        self, x: Float[Tensor, "*b n d"], *, offset: int = 0
+        self, x: Float[Tensor, "*b n d"], *, offset: Offset = 0
     ) -> Float[Tensor, "*b n d+{self.width}"]:
         """[x, p]: the positions as extra features."""
         vectors = self._of(x, offset)
         return torch.cat([x, vectors.expand(*x.shape[:-1], -1)], dim=-1)
 
-    def _of(self, x: Tensor, offset: int) -> Tensor:
-        return self(torch.arange(offset, offset + x.shape[-2], device=x.device)).to(x.dtype)
+    def _of(self, x: Tensor, offset: Offset) -> Tensor:
+        return self(_numbers(x, offset)).to(x.dtype)
+
+
+def _numbers(x: Tensor, offset: Offset) -> Tensor:
+    """The position numbers of x, [n] or, when rows begin at offsets of their own, [rows, n]."""
+    if isinstance(offset, int):
+        return torch.arange(offset, offset + x.shape[-2], device=x.device)
+    return (offset[:, None] + torch.arange(x.shape[-2], device=x.device)).clamp_min(0)
 
 
 class Sinusoidal(Positions):
@@ -70,14 +80,16 @@ class Learned(Positions):
         """The rows of the table."""
         return self.table[positions]
 
-    def _of(self, x: Tensor, offset: int) -> Tensor:
+    def _of(self, x: Tensor, offset: Offset) -> Tensor:
         count = self.table.shape[0]
-        if offset + x.shape[-2] > count:
+        end = x.shape[-2] + int(offset if isinstance(offset, int) else offset.max())
+        if end > count:
             raise RegardError(
-                f"{offset + x.shape[-2]} positions, but only {count} were learned: shorten the input, or train "
-                "with a larger count"
+                f"{end} positions, but only {count} were learned: shorten the input, or train with a larger count"
             )
-        return self.table[offset : offset + x.shape[-2]].to(x.dtype)
+        if isinstance(offset, int):
+            return self.table[offset:end].to(x.dtype)
+        return super()._of(x, offset)
 
 
 class Gaussian(Positions):

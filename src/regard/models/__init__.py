@@ -1,0 +1,1 @@
+"""Models: each file holds a frozen config and the model it describes."""

@@ -1,0 +1,60 @@
+"""How a recurrent decoder asks its source: attention with one head, plain or projected, under any of the scores."""
+
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.attend import attend_within
+from regard.attention.call import Call
+from regard.attention.masks import Mask
+from regard.attention.multihead import KeyValue
+from regard.attention.projection import InProjection
+from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score
+
+ScoreName = Literal["dot", "scaled-dot", "cosine", "bilinear", "low-rank", "additive"]
+
+
+def make_score(name: ScoreName, width: int, *, rank: int) -> Score:
+    """A score between vectors of one width, by its name."""
+    match name:
+        case "dot":
+            return Dot()
+        case "scaled-dot":
+            return ScaledDot()
+        case "cosine":
+            return Cosine(0.1, learned=True)  # at 1 no key could ever have much more than another
+        case "bilinear":
+            return Bilinear(width, width)
+        case "low-rank":
+            return LowRank(width, width, rank=rank)
+        case "additive":
+            return Additive(width, width, hidden=width)
+
+
+class Alignment(nn.Module):
+    """softmax(score(s, h)) h over encoder states h for decoder states s; projected: of W_q s, W_k h and W_v h."""
+
+    def __init__(self, width: int, score: Score, *, projected: bool = False) -> None:
+        super().__init__()
+        self.score = score
+        self.projection = InProjection((width,) * 3, (width,) * 3, affine=False) if projected else None
+
+    def remember(self, states: Float[Tensor, "b m d"]) -> KeyValue:
+        """The source as it is asked again and again: keys mapped by the score already. Padding must hold zeros."""
+        key, value = states, states
+        if self.projection is not None:
+            key, value = self.projection.keys(states), self.projection.values(states)
+        key = self.score.map_key(key)
+        return KeyValue(key[:, None], value[:, None].to(key.dtype))
+
+    def forward(
+        self, states: Float[Tensor, "rows q d"], memory: KeyValue, mask: Mask
+    ) -> Float[Tensor, "rows q d"]:
+        """What each decoder state takes from its source. With fewer sources than rows, neighbours share one."""
+        query = states if self.projection is None else self.projection.queries(states)
+        # In mixed precision a recurrence gives one dtype for a whole sequence, and another for a step.
+        query = query.reshape(memory.key.shape[0], 1, -1, query.shape[-1]).to(memory.key.dtype)
+        call = Call(query, memory.key, mask, score=self.score.mapped())
+        # Zeros stay zeros in every map from states to keys and values, so there is nothing left to tidy.
+        return attend_within(call, memory.value, call.reach(), tidied=True).reshape(states.shape)

@@ -1,0 +1,75 @@
+"""The counter: the smallest model whose attention means something.
+
+Ten digits; are there more 4s than 2s? One learned query asks the digits, a digit answers with its value, and a
+small network reads the mean of the answers. Nobody tells it where to look. But in a mean over all ten digits one
+more 4 counts a tenth, and in a mean over the 4s and 2s alone often a half: who looks away from the others can tell
+the cases apart with smaller weights, and that is where the loss of the label alone leads.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.call import Call
+from regard.attention.multihead import HeadSizes, MultiHeadAttention
+from regard.attention.weights import weigh
+from regard.data.batches import Labelled, Sequences
+from regard.data.counting import CLASSES, VOCABULARY
+from regard.layers.embedding import Embedding
+from regard.layers.pooling import AttentionPooling
+from regard.models.objective import cross_entropy
+from regard.models.protocols import Loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class CounterConfig:
+    """The settings of the counter."""
+
+    KIND: ClassVar[str] = "counter"
+    vocabulary: int = VOCABULARY
+    width: int = 16
+    value_width: int = 2  # numbers a digit sends; with one, it may learn to look at 2s alone and stay there
+    inner: int = 32  # units of the network that reads the mean
+    classes: int = CLASSES
+
+
+class Counter(nn.Module):
+    """p(more 4s than 2s | digits). No digit is padding: all sequences of a batch have one length."""
+
+    def __init__(self, config: CounterConfig) -> None:
+        super().__init__()
+        self.config = config
+        value = config.value_width
+        sizes = HeadSizes(key_width=config.width, value_width=value, output=value)
+        self.embedding = Embedding(config.vocabulary, config.width)
+        self.pooling = AttentionPooling(MultiHeadAttention(config.width, 1, sizes=sizes))
+        self.reader = nn.Sequential(
+            nn.Linear(value, config.inner), nn.ReLU(), nn.Linear(config.inner, config.classes)
+        )
+
+    def predict(self, batch: Sequences) -> Float[Tensor, "b classes"]:
+        """The log-probability of no and of yes."""
+        return torch.log_softmax(self._scores(batch), -1)
+
+    def loss(self, batch: Labelled) -> Loss:
+        """The cross-entropy of the labels, and nothing else."""
+        return cross_entropy(self._scores(batch.sequences), batch.labels)
+
+    def call(self, batch: Sequences) -> Call:
+        """The one question that is asked: its query, and the keys of the digits."""
+        queries = self.pooling.queries.expand(len(batch), -1, -1)
+        return self.pooling.attention.call(queries, self.embedding(batch.tokens))
+
+    def weights(self, batch: Sequences) -> Float[Tensor, "b n"]:
+        """How much it looks at each digit."""
+        return weigh(self.call(batch))[:, 0, 0]
+
+    def values(self, batch: Sequences) -> Float[Tensor, "b n value"]:
+        """What each digit sends."""
+        return self.pooling.attention.input.values(self.embedding(batch.tokens))
+
+    def _scores(self, batch: Sequences) -> Float[Tensor, "b classes"]:
+        return self.reader(self.pooling(self.embedding(batch.tokens))[:, 0])

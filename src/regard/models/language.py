@@ -1,0 +1,135 @@
+"""The language model: a stack of blocks that look back, and say what comes next (Radford 2018)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.masks import Mask, causal, lengths
+from regard.attention.multihead import KeyValue
+from regard.attention.projection import glorot
+from regard.data.batches import Sequences
+from regard.errors import RegardError
+from regard.layers.blocks import EncoderBlock
+from regard.models.objective import cross_entropy
+from regard.models.protocols import Loss, Spent
+from regard.models.stack import StackConfig, embedding, encoder_block, last_norm
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageConfig(StackConfig):
+    """The settings of a language model."""
+
+    KIND: ClassVar[str] = "language"
+    vocabulary: int = 0  # 0: from the tokenizer
+    tied: Literal["none", "output"] = "output"  # the output matrix is the embedding's table
+    feedforward: Literal["relu", "gelu", "swiglu"] = "gelu"
+    smoothing: float = 0.0  # of the labels
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageState:
+    """Where texts stand. They end together: shorter ones begin later, after `padding` columns that nobody sees."""
+
+    first: Int[Tensor, " rows"]
+    pasts: tuple[KeyValue | None, ...]
+    length: int  # columns written, padding included
+    padding: Int[Tensor, " rows"] | None  # None: no row has any
+    spent: Spent = field(default_factory=Spent)
+
+    def pick(self, rows: Int[Tensor, " r"]) -> "LanguageState":
+        """These rows, in this order."""
+        self.spent.check()
+        pasts = tuple(None if past is None else past.pick(rows) for past in self.pasts)
+        padding = None if self.padding is None else self.padding[rows]
+        return LanguageState(self.first[rows], pasts, self.length, padding)
+
+    @property
+    def offset(self) -> int | Int[Tensor, " rows"]:
+        """The position of the next token in its own text."""
+        return self.length if self.padding is None else self.length - self.padding
+
+    def mask(self, new: int) -> Mask | None:
+        """Who looks at whom when `new` columns are added; None for everything."""
+        total = self.length + new
+        order = None if new == 1 else causal(offset=self.length)
+        if self.padding is None:
+            return order
+        if new == total:
+            real = lengths(total - self.padding, padded="left")
+        else:
+            real = lengths(keys=total - self.padding, padded="left")
+        return real if order is None else order & real
+
+
+class LanguageModel(nn.Module):
+    """p(text), token by token."""
+
+    def __init__(self, config: LanguageConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = embedding(config, "vocabulary", config.vocabulary)
+        self.blocks = nn.ModuleList(encoder_block(config, two_way=False) for _ in range(config.depth))
+        self.norm = last_norm(config)
+        if config.tied == "none":
+            self.output = glorot(nn.Linear(config.width, config.vocabulary, bias=False))
+
+    def logits(self, batch: Sequences) -> Float[Tensor, "b n vocabulary"]:
+        """The scores of what follows each token, given it and those before it."""
+        return self._words(self._read(batch))
+
+    def loss(self, batch: Sequences) -> Loss:
+        """The cross-entropy of every token but the first, given those before it."""
+        before = Sequences(batch.tokens[:, :-1], (batch.lengths - 1).clamp_min(0))
+        real = before.real
+        words = self._words(self._read(before)[real])  # the widest product of all, spared for padding
+        return cross_entropy(words, batch.tokens[:, 1:][real], smoothing=self.config.smoothing)
+
+    def start(self, source: Sequences) -> LanguageState:
+        """Read the prompts but for their last tokens, which the first step takes."""
+        longest = source.tokens.shape[1]
+        padding = longest - source.lengths
+        shortest, most = (int(n) for n in torch.stack([source.lengths.min(), source.lengths.max()]))
+        if shortest < 1 or most < longest:
+            raise RegardError(
+                f"prompts of {shortest} to {most} tokens in {longest} columns: a prompt has at least one token, such "
+                "as START, and the longest fills all columns"
+            )
+        columns = torch.arange(longest, device=padding.device) - padding[:, None]
+        tokens = source.tokens.gather(1, columns.clamp_min(0))
+        empty = LanguageState(
+            tokens[:, -1], (None,) * len(self.blocks), 0, None if shortest == longest else padding
+        )
+        return empty if longest == 1 else self._extend(tokens[:, :-1], empty)[1]
+
+    def step(
+        self, tokens: Int[Tensor, " rows"], state: LanguageState
+    ) -> tuple[Float[Tensor, "rows vocabulary"], LanguageState]:
+        """The logits of what follows these tokens, and the state after them."""
+        state.spent.spend()
+        x, state = self._extend(tokens[:, None], state)
+        return self._words(self.norm(x[:, 0])), state
+
+    def _extend(
+        self, tokens: Int[Tensor, "rows n"], state: LanguageState
+    ) -> tuple[Float[Tensor, "rows n d"], LanguageState]:
+        new = tokens.shape[1]
+        x, mask = self.embedding(tokens, offset=state.offset), state.mask(new)
+        pasts = []
+        for block, past in zip(cast("Iterable[EncoderBlock]", self.blocks), state.pasts, strict=True):
+            x, past = block.step(x, past, mask=mask)
+            pasts.append(past)
+        return x, replace(state, pasts=tuple(pasts), length=state.length + new, spent=Spent())
+
+    def _read(self, batch: Sequences) -> Float[Tensor, "b n d"]:
+        x, mask = self.embedding(batch.tokens), causal() & lengths(batch.lengths)
+        for block in self.blocks:
+            x = block(x, mask=mask)
+        return self.norm(x)
+
+    def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
+        return self.output(x) if self.config.tied == "none" else F.linear(x, self.embedding.table)

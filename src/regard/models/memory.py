@@ -1,0 +1,43 @@
+"""What a decoder remembers of its sources while it writes, once a source however many rows ask it."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.attention.masks import Mask, lengths
+from regard.attention.multihead import KeyValue
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Keys and values of the sources, for each module that asks them. Row r asks source r // group."""
+
+    layers: tuple[KeyValue, ...]
+    lengths: Int[Tensor, " sources"]
+    group: int = 1
+
+    @property
+    def rows(self) -> int:
+        """How many texts are being written."""
+        return self.lengths.shape[0] * self.group
+
+    @property
+    def mask(self) -> Mask:
+        """The real positions of the sources."""
+        return lengths(keys=self.lengths)
+
+    def pick(self, rows: Int[Tensor, " r"]) -> "Memory":
+        """The memory of these rows. Nothing is copied while the same sources are asked by equally many rows each."""
+        owners = torch.div(rows, self.group, rounding_mode="floor")
+        sources, count = self.lengths.shape[0], rows.shape[0]
+        if sources and count and count % sources == 0:
+            same = torch.arange(sources, device=rows.device).repeat_interleave(count // sources)
+            if torch.equal(owners, same):
+                return replace(self, group=count // sources)
+        kept, counts = torch.unique_consecutive(owners, return_counts=True)
+        group = int(counts[0]) if count else 1
+        if not bool((counts == group).all()):  # no equal groups: a memory each
+            kept, group = owners, 1
+        return Memory(tuple(layer.pick(kept) for layer in self.layers), self.lengths[kept], group)

@@ -1,0 +1,93 @@
+"""What the rest of the library asks of a model, and nothing more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.data.batches import Batch
+from regard.errors import RegardError
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """What is to become small, summed over the tokens (or samples) it counts; so are the metrics beside it.
+
+    Sums, because batches differ in size: who reports or trains divides by the count over everything it summed.
+    """
+
+    total: Float[Tensor, ""]
+    count: Int[Tensor, ""]
+    metrics: Mapping[str, Float[Tensor, ""]] = field(default_factory=dict)
+
+
+AnyBatch = TypeVar("AnyBatch", bound=Batch, contravariant=True)
+AnySource = TypeVar("AnySource", contravariant=True)
+
+
+@runtime_checkable
+class Trains(Protocol[AnyBatch]):
+    """What can be trained (an `nn.Module`)."""
+
+    def loss(self, batch: AnyBatch) -> Loss:
+        """How wrong the model is about a batch."""
+
+
+@runtime_checkable
+class Answers(Protocol[AnyBatch]):
+    """What answers at once: a classifier, the counter."""
+
+    def predict(self, batch: AnyBatch) -> Float[Tensor, "b classes"]:
+        """The log-probability of every class."""
+
+
+@runtime_checkable
+class State(Protocol):
+    """Where a generation stands. A row is one text; several rows may continue one source."""
+
+    @property
+    def first(self) -> Int[Tensor, " rows"]:
+        """The tokens to step with first: the start token, or the last of a prompt."""
+
+    def pick(self, rows: Int[Tensor, " r"]) -> "State":
+        """These rows, in this order. What they remember of their sources is shared, not copied."""
+
+
+AnyState = TypeVar("AnyState", bound=State)
+
+
+@runtime_checkable
+class Generates(Protocol[AnySource, AnyState]):
+    """What continues a text token by token."""
+
+    def start(self, source: AnySource) -> AnyState:
+        """Read the sources once; one row each."""
+
+    def step(
+        self, tokens: Int[Tensor, " rows"], state: AnyState
+    ) -> tuple[Float[Tensor, "rows vocabulary"], AnyState]:
+        """The logits of what follows these tokens, and the state after them. The old state is spent."""
+
+
+class Spent:
+    """Says once that a state was stepped from. A second step from it would see a past that is not its own."""
+
+    def __init__(self) -> None:
+        self._spent = False
+
+    def spend(self) -> None:
+        """Mark, or refuse."""
+        self.check()
+        self._spent = True
+
+    def check(self) -> None:
+        """Refuse if it was."""
+        if self._spent:
+            raise RegardError(
+                "this state was stepped from before: use the state that step returned, or pick rows first"
+            )
+
+
+AnyModel = Generates[Any, Any]

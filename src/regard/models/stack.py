@@ -1,0 +1,96 @@
+"""What the Transformers have in common: the settings of their blocks, and the blocks made from them."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from torch import nn
+from torch.nn import functional as F
+
+from regard.attention.biases import ALiBi, Bias, RelativeBuckets
+from regard.attention.multihead import HeadSizes, MultiHeadAttention
+from regard.errors import RegardError
+from regard.layers.blocks import DecoderBlock, EncoderBlock
+from regard.layers.embedding import Embedding
+from regard.layers.feedforward import FeedForward, SwiGLU
+from regard.layers.positions import Gaussian, Learned, Positions, Sinusoidal
+from regard.layers.residual import Placement, Residual, after, before, inside
+from regard.layers.rotary import Rotary
+from regard.models.choices import check_choices, check_vocabulary
+
+_PLACEMENTS: dict[str, Placement] = {"before": before, "after": after, "inside": inside}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig:
+    """The settings of a stack of blocks."""
+
+    width: int = 512  # d_model
+    heads: int = 8
+    kv_heads: int | None = None  # fewer heads of key and value; None: as many
+    depth: int = 6  # blocks; of the encoder, where there is a decoder too
+    inner: int = 2048  # d_ff, the width inside the feed-forward map
+    feedforward: Literal["relu", "gelu", "swiglu"] = "relu"
+    norm: Literal["before", "after", "inside"] = "before"  # where it stands, see layers/residual
+    positions: Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "gaussian", "none"] = (
+        "sinusoidal"
+    )
+    longest: int = 1024  # positions that are learned
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        for name in ("width", "heads", "inner", "longest"):
+            if getattr(self, name) < 1:
+                raise RegardError(f"{name}={getattr(self, name)}: at least 1")
+        if self.depth < 0 or not 0.0 <= self.dropout < 1.0:
+            raise RegardError(f"depth={self.depth}, dropout={self.dropout}: at least 0, and dropout below 1")
+
+
+def embedding(config: StackConfig, name: str, vocabulary: int) -> Embedding:
+    """Tokens as vectors, with the positions that are added to them. `name` is the setting of the vocabulary."""
+    make: dict[str, type[Positions]] = {"sinusoidal": Sinusoidal, "gaussian": Gaussian}
+    positions = make[config.positions](config.width) if config.positions in make else None
+    if config.positions == "learned":
+        positions = Learned(config.width, count=config.longest)
+    size = check_vocabulary(name, vocabulary)
+    return Embedding(size, config.width, positions=positions, dropout=config.dropout)
+
+
+def encoder_block(config: StackConfig, *, two_way: bool = True) -> EncoderBlock:
+    """A block that looks both ways, or is to be used with a causal mask."""
+    return EncoderBlock(_self_attention(config, two_way), _feedforward(config), _residual(config))
+
+
+def decoder_block(config: StackConfig) -> DecoderBlock:
+    """A block that looks back, and at a memory."""
+    attention = _self_attention(config, two_way=False)
+    cross = MultiHeadAttention(config.width, config.heads, sizes=HeadSizes(kv_heads=config.kv_heads))
+    return DecoderBlock(attention, cross, _feedforward(config), _residual(config))
+
+
+def last_norm(config: StackConfig) -> nn.Module:
+    """The norm after the last block, for stacks whose sums have met none."""
+    return nn.Identity() if config.norm == "after" else nn.LayerNorm(config.width)
+
+
+def _self_attention(config: StackConfig, two_way: bool) -> MultiHeadAttention:
+    bias: Bias | None = None
+    if config.positions == "alibi":
+        bias = ALiBi(config.heads)
+    elif config.positions == "relative":
+        bias = RelativeBuckets(config.heads, two_way=two_way)  # one a block: no weight has two names
+    rotary = Rotary(config.width // config.heads) if config.positions == "rotary" else None
+    sizes = HeadSizes(kv_heads=config.kv_heads)
+    return MultiHeadAttention(config.width, config.heads, sizes=sizes, bias=bias, rotary=rotary)
+
+
+def _feedforward(config: StackConfig) -> nn.Module:
+    if config.feedforward == "swiglu":
+        return SwiGLU(config.width, config.inner)
+    activation = F.gelu if config.feedforward == "gelu" else F.relu
+    return FeedForward(config.width, config.inner, activation=activation)
+
+
+def _residual(config: StackConfig) -> partial[Residual]:
+    return partial(Residual, config.width, placement=_PLACEMENTS[config.norm], dropout=config.dropout)
