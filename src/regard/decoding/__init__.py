@@ -1,0 +1,1 @@
+"""Decoding: greedy, beam and sampling, written once over start, step and pick."""

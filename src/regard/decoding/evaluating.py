@@ -1,0 +1,25 @@
+"""The model as it answers: no dropout, no graph; and afterwards as it was."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """Evaluation mode and no gradients inside; every module's own mode is restored behind it.
+
+    Not `torch.inference_mode`: its tensors have no version, so whoever watches the attention of a decode could not
+    tell whether one was overwritten.
+    """
+    training = [part for part in model.modules() if part.training] if isinstance(model, nn.Module) else []
+    try:
+        for part in training:
+            part.training = False
+        with torch.no_grad():
+            yield
+    finally:
+        for part in training:
+            part.training = True

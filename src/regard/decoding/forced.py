@@ -1,0 +1,47 @@
+"""Forced decoding: how likely a model finds a text that is given."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.data.batches import Pairs, Sequences
+from regard.decoding.evaluating import evaluating
+from regard.decoding.probabilities import normalised
+from regard.errors import RegardError
+
+
+@runtime_checkable
+class Predicts(Protocol):
+    """What gives the logits of a whole text at once."""
+
+    def logits(self, batch: Any) -> Float[Tensor, "b t vocabulary"]:
+        """Of pairs: of each token of the target, given those before it. Of sequences: of what follows each token."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """How likely a text is."""
+
+    logprob: float  # log p(text | source), END included where the text has it
+    tokens: list[float]  # the log-probability of each token; their sum is that of the text
+
+
+def score(model: Predicts, batch: Pairs | Sequences) -> list[Scored]:
+    """log p of every target given its source; or of every sequence given its first token, which nothing precedes."""
+    with evaluating(model):
+        logits = model.logits(batch)
+        if isinstance(batch, Pairs):
+            texts = batch.target
+        else:
+            logits = logits[:, :-1]
+            texts = Sequences(batch.tokens[:, 1:], (batch.lengths - 1).clamp_min(0))
+        each = normalised(logits).gather(-1, texts.tokens[..., None])[..., 0]
+    unusable = (each.isnan() & texts.real).nonzero().tolist()
+    if unusable:
+        row, step = unusable[0]
+        raise RegardError(f"step {step}, row {row}: the model gave NaN; look at its weights and at that row")
+    rows = zip(each.tolist(), texts.lengths.tolist(), strict=True)
+    scores = [row[:length] for row, length in rows]
+    return [Scored(logprob=sum(row), tokens=row) for row in scores]

@@ -1,0 +1,27 @@
+"""Greedy decoding: always the likeliest next token."""
+
+from typing import Any
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.limits import Limits
+from regard.decoding.unrolling import unroll
+from regard.models.protocols import AnyModel
+
+
+def greedy(model: AnyModel, source: Any, *, limits: Limits) -> list[Hypothesis]:
+    """A text for every row of the source: at each step argmax p(token | what came before).
+
+    `limits` is the most tokens of a text, END among them: one number, or one a row. Of equally likely tokens the
+    one with the smallest number is taken.
+    """
+    return unroll(model, source, likeliest, limits=limits)
+
+
+def likeliest(
+    logprobs: Float[Tensor, "r vocabulary"], texts: Int[Tensor, " r"], step: int
+) -> Int[Tensor, " r"]:
+    """The likeliest token of every row."""
+    return logprobs.argmax(-1)

@@ -1,0 +1,33 @@
+"""A hypothesis: one text that a decoder arrived at, and how likely the model finds it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.errors import RegardError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hypothesis:
+    """A decoded text.
+
+    `rows[t]` is the row of the batch that the text came from at step t, which is how its attention is found
+    again among the steps of all (`beams`).
+    """
+
+    tokens: list[int]  # without END
+    logprob: float  # log p(tokens, END | source), or of the tokens alone where no END was reached
+    score: float  # what hypotheses are ranked by: logprob, under the length penalty where there is one
+    finished: bool  # END was reached
+    rows: list[int]  # one a step, the step that gave END among them
+
+
+def beams(hypotheses: Sequence[Hypothesis]) -> Int[Tensor, "texts steps"]:
+    """The rows of some hypotheses of one decode, −1 after their ends: for `seen.stitched(name, beams=…)`."""
+    if not hypotheses:
+        raise RegardError("the beams of no hypothesis: give at least one")
+    longest = max(len(each.rows) for each in hypotheses)
+    return torch.tensor([[*each.rows, *[-1] * (longest - len(each.rows))] for each in hypotheses])

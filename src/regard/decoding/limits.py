@@ -1,0 +1,23 @@
+"""Limits: how long a text may become. Each row has its own, so that the company in a batch changes nothing."""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.errors import RegardError
+
+Limits = int | Int[Tensor, " b"]
+
+
+def per_row(limits: Limits, rows: int, *, device: torch.device) -> Int[Tensor, " {rows}"]:
+    """The most tokens of every row, END among them."""
+    most = torch.as_tensor(limits, device=device)
+    if most.is_floating_point() or most.dtype == torch.bool:
+        raise RegardError(f"limits of type {most.dtype}: give whole numbers of tokens")
+    if most.ndim > 1 or (most.ndim == 1 and len(most) != rows):
+        raise RegardError(
+            f"limits of shape {list(most.shape)} for {rows} rows: give one number, or one a row"
+        )
+    if bool((most < 1).any()):
+        raise RegardError(f"a limit of {int(most.min())} tokens: leave room for at least 1")
+    return most.long().expand(rows)

@@ -1,0 +1,121 @@
+"""Sampling: the next token drawn at random, as likely as the model finds it."""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.decoding.greedy import likeliest
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.limits import Limits
+from regard.decoding.ranking import best
+from regard.decoding.unrolling import Choice, unroll
+from regard.errors import RegardError
+from regard.models.protocols import AnyModel
+
+
+def sample(
+    model: AnyModel,
+    source: Any,
+    *,
+    limits: Limits,
+    seed: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    numbers: Int[Tensor, " b"] | None = None,
+) -> list[Hypothesis]:
+    """A text for every row of the source, drawn from p^(1/temperature) over the tokens that are let through.
+
+    Those are the `top_k` likeliest, and of them the likeliest whose probabilities together reach `top_p`. The text
+    of a row follows from the seed and the row's number, whatever else is in the batch; `numbers` names the rows
+    otherwise than 0, 1, 2, … A temperature of 0 is greedy. `logprob` is that of the model itself, before any of
+    this.
+    """
+    choose = drawing(seed=seed, temperature=temperature, top_k=top_k, top_p=top_p, numbers=numbers)
+    return unroll(model, source, choose, limits=limits)
+
+
+def drawing(
+    *,
+    seed: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    numbers: Int[Tensor, " b"] | None = None,
+) -> Choice:
+    """The choice of tokens that `sample` makes."""
+    _check(temperature, top_k, top_p)
+    if temperature == 0:
+        return likeliest
+
+    def choose(
+        logprobs: Float[Tensor, "r vocabulary"], texts: Int[Tensor, " r"], step: int
+    ) -> Int[Tensor, " r"]:
+        probabilities = let_through(logprobs, temperature=temperature, top_k=top_k, top_p=top_p)
+        cumulative = probabilities.cumsum(-1)
+        rows = texts if numbers is None else numbers.to(texts.device)[texts]
+        aim = uniform(seed, rows, step)[:, None] * cumulative[:, -1:]
+        # The first token whose cumulative probability is beyond the aim, so never one of probability 0. In the
+        # order of the vocabulary, because an order by probability could turn over with the rounding of a batch.
+        return torch.searchsorted(cumulative, aim, right=True)[:, 0]
+
+    return choose
+
+
+def let_through(
+    logprobs: Float[Tensor, "r vocabulary"], *, temperature: float, top_k: int | None, top_p: float
+) -> Float[Tensor, "r vocabulary"]:
+    """The probabilities to draw from, 0 for what is filtered out (top-p: Holtzman 2020)."""
+    relative = (logprobs - logprobs.amax(-1, keepdim=True)).double() / temperature
+    if top_k is not None and top_k < relative.shape[-1]:
+        values, index = best(relative, top_k)
+        relative = torch.full_like(relative, -torch.inf).scatter(-1, index, values)
+    probabilities = relative.softmax(-1)
+    if top_p < 1:
+        falling, index = probabilities.sort(dim=-1, descending=True, stable=True)
+        before = falling.cumsum(-1) - falling
+        probabilities = torch.zeros_like(falling).scatter(-1, index, falling.where(before < top_p, 0.0))
+        probabilities = probabilities / probabilities.sum(-1, keepdim=True)
+    return probabilities
+
+
+def uniform(seed: int, rows: Int[Tensor, " r"], step: int) -> Float[Tensor, " r"]:
+    """A number in [0, 1) for every row, a pure function of (seed, row, step).
+
+    Each of the three is stirred in by the finaliser of SplitMix64 (Steele 2014), on integers that wrap.
+    """
+    mixed = torch.zeros_like(rows, dtype=torch.long) + _signed(seed)
+    for part in (rows.long(), torch.full_like(mixed, step)):
+        mixed = _stirred(mixed + _signed(0x9E3779B97F4A7C15)) + part
+    # 52 bits, so that even the largest number times a rounded total stays below the total.
+    return _shifted(_stirred(mixed + _signed(0x9E3779B97F4A7C15)), 12).double() * 2.0**-52
+
+
+def _stirred(x: Tensor) -> Tensor:
+    x = (x ^ _shifted(x, 30)) * _signed(0xBF58476D1CE4E5B9)
+    x = (x ^ _shifted(x, 27)) * _signed(0x94D049BB133111EB)
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """To the right, without its sign following."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def _signed(number: int) -> int:
+    """The last 64 bits of a number as torch's signed integers hold them."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def _check(temperature: float, top_k: int | None, top_p: float) -> None:
+    if not 0 <= temperature < math.inf:
+        raise RegardError(
+            f"a temperature of {temperature}: give 0 (the likeliest token) or a positive number"
+        )
+    if top_k is not None and top_k < 1:
+        raise RegardError(f"top_k={top_k}: let at least 1 token through, or give None for all")
+    if not 0 < top_p <= 1:
+        raise RegardError(f"top_p={top_p}: give a probability above 0 and at most 1, which lets all through")
