@@ -6,7 +6,13 @@ from sight.peers import hugging_face
 from torch import nn
 
 from regard import MultiHeadAttention, RegardError, causal
+from regard.data.batches import END, Pairs, Sequences
+from regard.decoding.beam import beam
+from regard.decoding.greedy import greedy
+from regard.decoding.hypothesis import Hypothesis, beams
 from regard.layers import DecoderBlock, FeedForward, Residual, Rotary
+from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
+from regard.models.transformer import Transformer, TransformerConfig
 from regard.sight.watch import watch
 
 close = {"rtol": 0, "atol": 2e-6}
@@ -89,6 +95,83 @@ def test_hugging_face_generation(name: str, beams: int) -> None:
             theirs = once.weights(batch=text, queries=rows)
             keys = min(mine.shape[-1], theirs.shape[-1])
             torch.testing.assert_close(mine[..., :keys], theirs[..., :keys], rtol=0, atol=1e-5)
+
+
+SOURCES = Sequences.of([[5, 9, 4, 7, 11, 6, END], [8, 4, END], [10, 5, 5, 12, END], [END], [6, 7, 8, 9, END]])
+SIZES = {"source_vocabulary": 13, "target_vocabulary": 11}
+
+
+def translator(kind: str) -> Transformer | RecurrentTranslator:
+    """A small model that has learned nothing, so that its texts end at different times."""
+    if kind == "transformer":
+        config = TransformerConfig(**SIZES, width=16, heads=2, depth=1, decoder_depth=2, inner=16)
+        model: Transformer | RecurrentTranslator = Transformer(config)
+    else:
+        wiring, attention = kind.split(" ")
+        options = {"width": 12, "embedding_width": 7, "wiring": wiring, "attention": attention}
+        model = RecurrentTranslator(RecurrentConfig(**SIZES, **options))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)  # looks that differ from row to row
+    return model.eval()
+
+
+def decoded(model: nn.Module, size: int) -> list[Hypothesis]:
+    """The best text of every source, of limits that differ."""
+    limits = torch.tensor([9, 4, 7, 2, 8])
+    if size == 1:
+        return greedy(model, SOURCES, limits=limits)
+    return [found[0] for found in beam(model, SOURCES, size=size, limits=limits)]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize(
+    "kind",
+    ["transformer", "output-context bilinear", "recurrent-context bilinear", "recurrent-context additive"],
+)
+def test_the_text_of_a_decoder_looks_as_it_does_when_it_is_told(kind: str, size: int) -> None:
+    model = translator(kind)
+    with watch(model) as steps:
+        best = decoded(model, size)
+    assert len({len(text.rows) for text in best}) > 2  # the ends are not at one step
+    told = Sequences.of([[*text.tokens, END][: len(text.rows)] for text in best])
+    with torch.no_grad(), watch(model) as whole:
+        model.logits(Pairs(SOURCES, told))
+    names = ["decoder.0.attention", "decoder.0.cross", "decoder.1.attention", "decoder.1.cross"]
+    for name in names if kind == "transformer" else ["attention"]:
+        stitched = steps.stitched(name, beams=beams(best))
+        once = whole.stitched(name)
+        for text, hypothesis in enumerate(best):
+            queries = slice(0, len(hypothesis.rows))
+            mine, theirs = (each.weights(batch=text, queries=queries) for each in (stitched, once))
+            assert mine.sum(-1).allclose(torch.ones(()))
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
+        assert stitched.weights()[best.index(min(best, key=lambda each: len(each.rows))), :, -1].sum() == 0
+
+
+def test_every_text_of_a_beam_can_be_followed() -> None:
+    model = translator("transformer")
+    with watch(model) as steps:
+        found = beam(model, SOURCES, size=3, limits=6, count=3)
+    texts = [(number, text) for number, best in enumerate(found) for text in best]
+    stitched = steps.stitched("decoder.1.cross", beams=beams([text for _, text in texts]))
+    assert steps.calls("decoder.1.cross")[1].shape == (5, 2, 3, 7)  # three rows ask each memory
+    for place, (number, text) in enumerate(texts):
+        tokens = Sequences.of([[*text.tokens, END][: len(text.rows)]])
+        alone = Sequences(SOURCES.tokens[number : number + 1], SOURCES.lengths[number : number + 1])
+        with torch.no_grad(), watch(model) as whole:
+            model.logits(Pairs(alone, tokens))
+        mine = stitched.weights(batch=place, queries=slice(0, len(text.rows)))
+        torch.testing.assert_close(mine, whole["decoder.1.cross"].weights(), rtol=0, atol=1e-5)
+
+
+def test_the_beams_of_another_decode_are_refused() -> None:
+    model = translator("transformer")
+    with watch(model) as seen:
+        decoded(model, 3)
+    wrong = torch.tensor([[0, 99]])
+    with pytest.raises(RegardError, match=r"row 99 at step 1, but decoder\.0\.cross had 15 rows there"):
+        seen.stitched("decoder.0.cross", beams=wrong)
 
 
 def test_what_is_not_one_text_is_refused() -> None:

@@ -40,8 +40,8 @@ class Seen:
     def stitched(self, name: str, *, beams: Tensor | None = None) -> Layer:
         """The steps of a decoder as one layer: every query of the finished text over all its keys.
 
-        After a beam search, `beams[i, t]` is the row of the batch that text i came from at step t (Hugging Face's
-        `generate` returns it as `beam_indices`).
+        After a beam search, `beams[i, t]` is the row of the batch that text i came from at step t (our own decoders
+        tell it by `beams(hypotheses)`, Hugging Face's `generate` as `beam_indices`).
         """
         steps = self.calls(name)
         full = steps[0].name

@@ -3,6 +3,9 @@
 A step asks for a few new queries over all keys so far. The keys of the last step hold those of every step before,
 so the queries of all steps over those keys, each under the mask of its own step, are the attention of the whole
 text. With beams, the rows of a step are followed back along the beam that each finished text came from.
+
+Rows that ask one memory may do so as several queries of one call, so that the memory is not copied: row r is then
+query r % group of entry r // group.
 """
 
 from collections.abc import Sequence
@@ -10,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
+from einops import rearrange
 from jaxtyping import Int
 from torch import Tensor
 
@@ -25,6 +29,9 @@ Beams = Int[Tensor, "texts steps"]
 def stitch(name: str, calls: Sequence[Call], beams: Beams | None = None) -> Call:
     """The call whose queries are those of all steps. `beams[i, t]` is the row that text i came from at step t, −1
     after its end; without beams every row is a text.
+
+    With beams a step after the first adds one position to a text. Several queries over keys that did not grow are
+    then several rows that share a memory.
     """
     _check(name, calls)
     if beams is None:
@@ -34,12 +41,16 @@ def stitch(name: str, calls: Sequence[Call], beams: Beams | None = None) -> Call
                 f"the steps of {name} have batches of different sizes: give the beams they came from"
             )
         beams = torch.arange(rows)[:, None].expand(rows, len(calls))
+        groups = [1] * len(calls)
+    else:
+        groups = _groups(calls, beams)
     beams = beams.to(calls[0].query.device)[:, : len(calls)]
     steps, start = [], 0
-    for call, came_from in zip(calls, beams.unbind(1), strict=False):
-        extent = call.extent
-        steps.append(_Step(slice(start, start + extent.queries), call, came_from))
-        start += extent.queries
+    for call, came_from, group in zip(calls, beams.unbind(1), groups, strict=False):
+        added = call.extent.queries // group
+        steps.append(_Step(slice(start, start + added), call, came_from, group))
+        steps[-1].check(name, len(steps) - 1)
+        start += added
     query = torch.cat([step.rows_of(step.call.query) for step in steps], dim=-2)
     return Call(
         query,
@@ -56,10 +67,27 @@ class _Step:
     place: slice  # of its queries among all
     call: Call
     came_from: Int[Tensor, " texts"]
+    group: int  # rows that are queries of one entry
+
+    def check(self, name: str, number: int) -> None:
+        """Refuse a row that the step does not have."""
+        rows, last = self.call.query.shape[0] * self.group, int(self.came_from.max())
+        if last >= rows:
+            raise RegardError(
+                f"beams name row {last} at step {number}, but {name} had {rows} rows there: these are not the beams "
+                "of this decode"
+            )
+
+    def asked(self, here: Tensor) -> Tensor:
+        """The queries of the call that stand for some of the new positions."""
+        return here if self.group == 1 else torch.arange(self.group, device=here.device)
 
     def rows_of(self, tensor: Tensor) -> Tensor:
-        """The rows of the texts; zeros for a text that has ended."""
-        if tensor.shape[0] == 1 and len(self.came_from) > 1:
+        """The rows of the texts, from [entries, heads, queries, n]; zeros for a text that has ended."""
+        if self.group > 1:
+            tensor = tensor.expand(self.call.query.shape[0], -1, self.group, -1)
+            tensor = rearrange(tensor, "entry h row n -> (entry row) h 1 n")
+        elif tensor.shape[0] < self.call.query.shape[0]:  # one for all
             return tensor
         picked = tensor[self.came_from.clamp_min(0)]
         alive = (self.came_from >= 0).reshape(-1, *([1] * (tensor.ndim - 1)))
@@ -68,6 +96,16 @@ class _Step:
     def alive(self) -> Tensor:
         """[texts, 1, 1, 1]: whether a text still goes on."""
         return (self.came_from >= 0)[:, None, None, None]
+
+
+def _groups(calls: Sequence[Call], beams: Beams) -> list[int]:
+    """How many rows of each step are queries of one entry of its batch."""
+    first, rows = calls[0].query, int(beams[:, 0].max()) + 1
+    groups = [first.shape[-2] if rows > first.shape[0] else 1]  # otherwise they may be a prompt
+    for before, after in pairwise(calls):
+        shared = after.extent.keys == before.extent.keys
+        groups.append(after.extent.queries if shared else 1)
+    return groups
 
 
 def _check(name: str, calls: Sequence[Call]) -> None:
@@ -90,7 +128,7 @@ def _last_keys(steps: list[_Step], beams: Beams) -> Tensor:
     longest = max(step.call.extent.keys for step in steps)
     rows = []
     for text, step in enumerate(last.tolist()):
-        key = steps[step].call.key[beams[text, step]]
+        key = steps[step].call.key[beams[text, step] // steps[step].group]
         rows.append(torch.nn.functional.pad(key, (0, 0, 0, longest - key.shape[-2])))
     return torch.stack(rows)
 
@@ -106,7 +144,7 @@ class _StepMask(Mask):
             inside = columns < own.keys
             allowed = inside.expand(1, 1, len(here), len(columns))
             if step.call.mask is not None:
-                block = step.call.mask.block(here, columns.clamp_max(own.keys - 1), own)
+                block = step.call.mask.block(step.asked(here), columns.clamp_max(own.keys - 1), own)
                 allowed = allowed & step.rows_of(pad_axes(block, 2, tail=2))
             parts.append(allowed & step.alive())
         return _stack(parts, len(rows), len(columns), rows.device)
@@ -123,7 +161,7 @@ class _StepBias(Bias):
             if step.call.bias is None:
                 parts.append(torch.zeros(1, 1, len(here), len(columns), device=rows.device))
                 continue
-            block = step.call.bias.block(here, columns.clamp_max(own.keys - 1), own)
+            block = step.call.bias.block(step.asked(here), columns.clamp_max(own.keys - 1), own)
             parts.append(step.rows_of(block.reshape(*([1] * (4 - block.ndim)), *block.shape)))
         return _stack(parts, len(rows), len(columns), rows.device)
 

@@ -82,7 +82,11 @@ def _mapped(call: Call) -> tuple[Tensor, Tensor, Tensor | None]:
     else:
         query = query * (call.scale * call.score.factor(call.query.shape[-1]))
     entries = query.shape[:-2].numel()
-    return query.reshape(entries, *query.shape[-2:]), key.reshape(entries, *key.shape[-2:]).contiguous(), vector
+    return (
+        query.reshape(entries, *query.shape[-2:]),
+        key.reshape(entries, *key.shape[-2:]).contiguous(),
+        vector,
+    )
 
 
 def _strip(

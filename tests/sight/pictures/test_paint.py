@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.sight.pictures.paint import paint
+from regard.sight.pictures.paint import dashes_of, paint
 from regard.sight.pictures.raster import SCALE
-from regard.sight.pictures.scene import Box, Dot, Pixels, Ribbon
+from regard.sight.pictures.scene import Box, Dot, Pixels, Ribbon, Stroke
 
 NOISE = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
 BLACK, RED = (0, 0, 0), (255, 0, 0)
@@ -33,6 +33,23 @@ def test_a_pale_shape_is_mixed_with_what_is_behind_it_once(opacity):
     line = Ribbon(start=(2, 15), end=(38, 15), thick=6, ink=BLACK, opacity=opacity)
     found = painted(line, page=page)[15 * SCALE, 6 * SCALE : 70]
     assert np.abs(found - 255 * (1 - opacity)).max() <= 2
+
+
+def test_a_stroke_goes_through_its_places_as_thick_as_it_is():
+    page = np.full((60, 80, 3), 255, dtype=np.uint8)
+    found = painted(Stroke(places=((5, 10), (20, 10), (20, 25)), thick=4, ink=RED), page=page)
+    assert (found[10 * SCALE, 5 * SCALE : 21 * SCALE] == RED).all()
+    assert (found[10 * SCALE : 24 * SCALE, 20 * SCALE] == RED).all()
+    column = (found[: 20 * SCALE, 12 * SCALE] == RED).all(-1)
+    assert abs(column.sum() - 4 * SCALE) <= 1
+    assert (found[20 * SCALE, 10 * SCALE] == 255).all()
+
+
+def test_dashes_go_round_corners():
+    line = Stroke(places=((0, 0), (5, 0), (5, 7)), thick=1, ink=RED, dashes=(3, 1))
+    assert dashes_of(line) == [[(0, 0), (3, 0)], [(4, 0), (5, 0), (5, 2)], [(5, 3), (5, 6)]]
+    whole = Stroke(places=((0, 0), (5, 0)), thick=1, ink=RED)
+    assert dashes_of(whole) == [[(0, 0), (5, 0)]]
 
 
 def test_an_outline_leaves_the_inside_alone_and_a_dashed_one_has_gaps():

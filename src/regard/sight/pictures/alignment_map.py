@@ -44,6 +44,12 @@ class AlignmentMap:
 
         save(self._svg(), path)
 
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the picture as PNG or SVG, by the suffix of the file."""
+        from regard.sight.pictures.scene import write
+
+        write(self, path)
+
     def terminal(self) -> RenderableType:
         """The picture for a rich console: ● a link, □ surely and ◌ possibly one in the reference."""
         from regard.sight.pictures.terminal import TerminalMap

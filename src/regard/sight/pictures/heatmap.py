@@ -45,6 +45,12 @@ class Heatmap:
 
         save(write(self), path)
 
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the picture as PNG or SVG, by the suffix of the file."""
+        from regard.sight.pictures.scene import write
+
+        write(self, path)
+
     def _repr_html_(self) -> str:
         from regard.sight.pictures.markup import inline
         from regard.sight.pictures.vector import write

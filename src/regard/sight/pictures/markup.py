@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from regard.sight.pictures.colours import PAPER, code
-from regard.sight.pictures.scene import Box, Dot, Mark, Pixels, Ribbon, Scene, Words
+from regard.sight.pictures.scene import Box, Dot, Mark, Pixels, Ribbon, Scene, Stroke, Words
 
 _LARGE = 3_000_000  # bytes of an image: beyond, the smallest file is not worth the wait
 _ANCHOR = {"left": "start", "middle": "middle", "right": "end"}
@@ -66,6 +66,13 @@ def _element(mark: Mark) -> str:
         return (
             f'<path d="{curve}" fill="none" stroke="{code(mark.ink)}" stroke-width="{mark.thick:.2f}" '
             f'stroke-opacity="{mark.opacity:.3f}">{_said(mark.said)}</path>'
+        )
+    if isinstance(mark, Stroke):
+        places = " ".join(f"{x:.2f},{y:.2f}" for x, y in mark.places)
+        dashes = f' stroke-dasharray="{" ".join(f"{each:g}" for each in mark.dashes)}"' if mark.dashes else ""
+        return (
+            f'<polyline points="{places}" fill="none" stroke="{code(mark.ink)}" stroke-width="{mark.thick:.2f}" '
+            f'stroke-linejoin="round" stroke-linecap="round"{dashes}>{_said(mark.said)}</polyline>'
         )
     place = f'x="{mark.x:.2f}" y="{mark.y:.2f}" width="{mark.width:.2f}" height="{mark.height:.2f}"'
     if isinstance(mark, Pixels):

@@ -2,21 +2,20 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from PIL import Image, ImageDraw
 
 from regard.sight.pictures.colours import PAPER, Colour
 from regard.sight.pictures.lettering import letter
 from regard.sight.pictures.raster import SCALE
-from regard.sight.pictures.scene import Box, Dot, Mark, Pixels, Ribbon, Scene, Words
+from regard.sight.pictures.scene import Box, Dot, Mark, Pixels, Ribbon, Scene, Stroke, Words, moved
 
 _FINE = 3  # shapes are drawn this much larger, then reduced: smooth edges
 _STEPS = 48  # straight pieces of a ribbon
 _DASH, _GAP = 4.0, 3.0
 
-Shape = Box | Ribbon | Dot
+Shape = Box | Ribbon | Stroke | Dot
 
 
 def image(scene: Scene) -> Image.Image:
@@ -57,10 +56,13 @@ def _shapes(page: Image.Image, marks: Sequence[Shape]) -> None:
     part = page.crop((left, top, min(right, page.width), min(bottom, page.height)))
     fine = part.resize((part.width * _FINE, part.height * _FINE), Image.Resampling.NEAREST)
     draw = ImageDraw.Draw(fine, "RGBA")
-    for mark in (_moved(mark, -left / SCALE, -top / SCALE) for mark in marks):
+    for mark in (moved(mark, -left / SCALE, -top / SCALE) for mark in marks):
         if isinstance(mark, Ribbon):
             ink = _ink(mark.ink, mark.opacity)
             draw.polygon([(x * SCALE * _FINE, y * SCALE * _FINE) for x, y in _outline(mark)], fill=ink)
+        elif isinstance(mark, Stroke):
+            for places in dashes_of(mark):
+                _line(draw, places, mark)
         elif isinstance(mark, Dot):
             for radius, inside in ((mark.radius + mark.thick, mark.edge), (mark.radius, mark.fill)):
                 draw.ellipse(_bounds(mark.x - radius, mark.y - radius, 2 * radius, 2 * radius), fill=inside)
@@ -74,6 +76,10 @@ def _corners(mark: Shape) -> list[tuple[float, float]]:
     if isinstance(mark, Ribbon):
         (x0, y0), (x1, y1), room = mark.start, mark.end, mark.thick
         return [(min(x0, x1) - room, min(y0, y1) - room), (max(x0, x1) + room, max(y0, y1) + room)]
+    if isinstance(mark, Stroke):
+        return [
+            (place[0] + room, place[1] + room) for place in mark.places for room in (-mark.thick, mark.thick)
+        ]
     if isinstance(mark, Dot):
         room = mark.radius + mark.thick
         return [(mark.x - room, mark.y - room), (mark.x + room, mark.y + room)]
@@ -81,11 +87,38 @@ def _corners(mark: Shape) -> list[tuple[float, float]]:
     return [(mark.x - room, mark.y - room), (right + room, bottom + room)]
 
 
-def _moved(mark: Shape, x: float, y: float) -> Shape:
-    if isinstance(mark, Ribbon):
-        ends = [(at[0] + x, at[1] + y) for at in (mark.start, mark.end)]
-        return replace(mark, start=ends[0], end=ends[1])
-    return replace(mark, x=mark.x + x, y=mark.y + y)
+def _line(draw: ImageDraw.ImageDraw, places: Sequence[tuple[float, float]], mark: Stroke) -> None:
+    """A line with round joints and ends."""
+    unit = SCALE * _FINE
+    points, width = [(x * unit, y * unit) for x, y in places], max(1, round(mark.thick * unit))
+    draw.line(points, fill=mark.ink, width=width)
+    half = width / 2 - 0.5
+    for x, y in points if half > 2 else ():
+        draw.ellipse((x - half, y - half, x + half, y + half), fill=mark.ink)
+
+
+def dashes_of(mark: Stroke) -> list[list[tuple[float, float]]]:
+    """The pieces of a stroke that are drawn."""
+    if not mark.dashes:
+        return [list(mark.places)]
+    pieces: list[list[tuple[float, float]]] = [[mark.places[0]]]
+    turn, left = 0, mark.dashes[0]
+    for (x0, y0), (x1, y1) in pairwise(mark.places):
+        whole = math.hypot(x1 - x0, y1 - y0)
+        gone = 0.0
+        while whole - gone > left:
+            gone += left
+            place = (x0 + (x1 - x0) * gone / whole, y0 + (y1 - y0) * gone / whole)
+            if turn % 2 == 0:
+                pieces[-1].append(place)
+            else:
+                pieces.append([place])
+            turn += 1
+            left = mark.dashes[turn % len(mark.dashes)]
+        left -= whole - gone
+        if turn % 2 == 0:
+            pieces[-1].append((x1, y1))
+    return [piece for piece in pieces if len(piece) > 1]
 
 
 def _box(draw: ImageDraw.ImageDraw, mark: Box) -> None:

@@ -2,12 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import Path
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, INK, Colour
 from regard.sight.pictures.layout import MARGIN, NOTE, TITLE
 from regard.sight.pictures.lettering import length
@@ -55,6 +58,17 @@ class Ribbon:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stroke:
+    """A line through places, in one go or in dashes: (drawn, left out, drawn …) long."""
+
+    places: tuple[tuple[float, float], ...]
+    thick: float
+    ink: Colour
+    dashes: tuple[float, ...] = ()
+    said: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dot:
     """A filled circle in a ring."""
 
@@ -79,7 +93,8 @@ class Pixels:
     said: str = ""
 
 
-Mark = Words | Box | Ribbon | Dot | Pixels
+Mark = Words | Box | Ribbon | Stroke | Dot | Pixels
+AnyMark = TypeVar("AnyMark", bound=Mark)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,6 +105,30 @@ class Scene:
     height: int
     title: str
     marks: Sequence[Mark]
+
+
+@runtime_checkable
+class Picture(Protocol):
+    """What can be written to a file."""
+
+    def png(self, path: str | PathLike[str]) -> None:
+        """Write the picture as PNG."""
+
+    def svg(self, path: str | PathLike[str]) -> None:
+        """Write the picture as SVG."""
+
+
+def write(picture: Picture, path: str | PathLike[str]) -> None:
+    """Write a picture as what the name of the file says: .png or .svg."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".png":
+        picture.png(path)
+    elif suffix == ".svg":
+        picture.svg(path)
+    else:
+        raise RegardError(
+            f"{path}: a picture is written as .png or .svg, not as {suffix or 'a file without either'}"
+        )
 
 
 class Drawn(ABC):
@@ -113,10 +152,24 @@ class Drawn(ABC):
 
         save(document(self.scene()), path)
 
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the picture as PNG or SVG, by the suffix of the file."""
+        write(self, path)
+
     def _repr_html_(self) -> str:
         from regard.sight.pictures.markup import document, inline
 
         return inline(document(self.scene()))
+
+
+def moved(mark: AnyMark, x: float, y: float) -> AnyMark:
+    """The same mark, so far to the right and so far down."""
+    if isinstance(mark, Ribbon):
+        ends = [(at[0] + x, at[1] + y) for at in (mark.start, mark.end)]
+        return replace(mark, start=ends[0], end=ends[1])
+    if isinstance(mark, Stroke):
+        return replace(mark, places=tuple((at[0] + x, at[1] + y) for at in mark.places))
+    return replace(mark, x=mark.x + x, y=mark.y + y)
 
 
 def head(title: str, note: str) -> tuple[list[Mark], float, float]:

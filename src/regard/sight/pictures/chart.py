@@ -1,0 +1,153 @@
+"""A chart: numbers that change along an axis, as lines, each named where it ends."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+
+from regard.errors import RegardError
+from regard.sight.pictures.axes import Axis, Kind, axis
+from regard.sight.pictures.colours import FAINT, INK
+from regard.sight.pictures.hues import HUES
+from regard.sight.pictures.labels import plain
+from regard.sight.pictures.layout import MARGIN
+from regard.sight.pictures.lettering import length
+from regard.sight.pictures.plot import DASHES, NUMBERS, Plot, Series, symbol
+from regard.sight.pictures.scene import Drawn, Mark, Scene, Stroke, Words, head
+
+_TEXT = 13.0
+_GUTTER = 46.0  # the least room for the numbers on the left, so that charts under one another are in line
+_ROW = 19.0  # between two names
+_SAMPLE = 22.0  # of a line, beside its name
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chart(Drawn):
+    """Some series over one pair of axes. `percent` shows 0.5 as 50 %; `log` has powers of ten equally far apart."""
+
+    title: str = ""
+    x: str = ""
+    y: str = ""
+    series: Sequence[Series]
+    log: bool = False
+    percent: bool = False
+    note: str = ""
+    width: float = 560.0  # of the plot alone
+    height: float = 260.0
+    across: tuple[float, float] | None = None  # the ends of the axis of x, where charts share it
+
+    def __post_init__(self) -> None:
+        if self.log and self.percent:
+            raise RegardError("log=True and percent=True: an axis has one of them")
+        if len(self.named()) > len(HUES):
+            raise RegardError(f"{len(self.named())} series: a chart tells at most {len(HUES)} apart")
+        if not any(series.runs() for series in self.series):
+            raise RegardError(
+                f"the chart {self.title or self.y!r} has no point to draw: every value is missing"
+            )
+        lowest = min(y for series in self.series for run in series.runs() for _, y in run)
+        if self.log and lowest <= 0:
+            raise RegardError(
+                f"log=True with a value of {lowest:g}: a logarithmic axis has positive values only"
+            )
+
+    def named(self) -> list[Series]:
+        """The series with a name of their own, in the order of their colours."""
+        return [series for series in self.series if series.look != "thin"]
+
+    def axes(self) -> tuple[Axis, Axis]:
+        """Those of x and of y."""
+        places = [place for series in self.series for run in series.runs() for place in run]
+        xs = [x for x, _ in places] if self.across is None else list(self.across)
+        kind: Kind = "log" if self.log else "percent" if self.percent else "plain"
+        count = max(3, round(self.height / 55))
+        return axis(xs, count=max(2, round(self.width / 90)), tight=True), axis(
+            [y for _, y in places], kind=kind, count=count
+        )
+
+    def scene(self) -> Scene:
+        """Title, the name of y, the plot with the names of its lines at their ends, the name of x."""
+        marks, top, reach = head(plain(self.title, 96), plain(self.note, 160))
+        across, up = self.axes()
+        if self.y:
+            marks.append(Words(x=MARGIN, y=top + _TEXT / 2, text=plain(self.y, 48), size=_TEXT, ink=FAINT))
+            top += _TEXT + 6
+        names = [plain(series.name, 32) for series in self.named()]
+        height = max(self.height, _ROW * len(names))
+        left = MARGIN + max(_GUTTER, *(length(name, NUMBERS) for name in up.names())) + 8
+        plot = Plot(left=left, top=top + 8, width=self.width, height=height, across=across, up=up)
+        marks += plot.grid()
+        for series in sorted(self.series, key=lambda each: each.look != "thin"):
+            marks += plot.drawn(series, self._colour(series))
+        right = plot.left + plot.width
+        if any(names):
+            marks += self._names(plot, names)
+            right += 14 + _SAMPLE + 8 + max(length(name, _TEXT) for name in names)
+        bottom = plot.top + height + 24
+        if self.x:
+            middle = plot.left + plot.width / 2
+            marks.append(
+                Words(
+                    x=middle,
+                    y=bottom + _TEXT / 2,
+                    text=plain(self.x, 48),
+                    size=_TEXT,
+                    ink=FAINT,
+                    anchor="middle",
+                )
+            )
+            bottom += _TEXT + 4
+        return Scene(
+            width=math.ceil(max(right + MARGIN, reach + MARGIN)),
+            height=math.ceil(bottom + MARGIN / 2),
+            title=plain(self.title, 96),
+            marks=marks,
+        )
+
+    def terminal(self) -> RenderableType:
+        """The chart in dots of braille, as wide as the console."""
+        from regard.sight.pictures.terminal_chart import TerminalChart
+
+        return TerminalChart(self)
+
+    def _colour(self, series: Series) -> int:
+        named = self.named()
+        if series.look != "thin":
+            return named.index(series)
+        after = list(self.series)[list(self.series).index(series) :]
+        return next((named.index(each) for each in after if each.look != "thin"), 0)
+
+    def _names(self, plot: Plot, names: list[str]) -> list[Mark]:
+        """Names right of the plot, each as near to the end of its line as the others let it be."""
+        ends = [series.runs()[-1][-1][1] if series.runs() else plot.up.low for series in self.named()]
+        rows = spread([plot.place(0, end)[1] for end in ends], _ROW, (plot.top, plot.top + plot.height))
+        marks: list[Mark] = []
+        x = plot.left + plot.width + 14
+        for number, (series, name, y) in enumerate(zip(self.named(), names, rows, strict=True)):
+            ink = HUES[number]
+            if series.look == "line":
+                marks.append(
+                    Stroke(places=((x, y), (x + _SAMPLE, y)), thick=2.0, ink=ink, dashes=DASHES[number])
+                )
+            else:
+                marks.append(symbol((x + _SAMPLE / 2, y), number))
+            marks.append(Words(x=x + _SAMPLE + 8, y=y, text=name, size=_TEXT, ink=INK))
+        return marks
+
+
+def spread(wanted: Sequence[float], apart: float, between: tuple[float, float]) -> list[float]:
+    """Places at least so far apart and, if they all fit, between two bounds, each near where it is wanted."""
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    found = [0.0] * len(wanted)
+    least = (
+        between[0] + apart / 2 if (len(wanted) - 1) * apart <= between[1] - between[0] - apart else between[0]
+    )
+    for index in order:
+        found[index] = max(wanted[index], least)
+        least = found[index] + apart
+    most = between[1]
+    for index in reversed(order):
+        found[index] = min(found[index], most)
+        most = found[index] - apart
+    return found

@@ -1,0 +1,187 @@
+"""The counter's picture: the digits, the weight on each, what each sends, the answer; and how it learned."""
+
+import math
+from dataclasses import dataclass
+from os import PathLike
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from rich.console import RenderableType
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from regard.data.batches import Labelled, Sequences
+from regard.data.counting import FIRST
+from regard.errors import RegardError
+from regard.models.counter import Counter
+from regard.sight.pictures.colours import FAINT, HATCH, INK, PAPER, Colour, code, colour
+from regard.sight.pictures.curves import loss_of
+from regard.sight.pictures.hues import HUES
+from regard.sight.pictures.layout import MARGIN, NOTE
+from regard.sight.pictures.lettering import length
+from regard.sight.pictures.panels import Panels
+from regard.sight.pictures.scene import Box, Drawn, Mark, Scene, Stroke, Words, head
+
+MOST = 32  # samples
+_CELL, _APART = 40.0, 20.0
+_NUMBER = 16.0  # the row of weights
+_REACH = 24.0  # the longest bar of a value, up or down
+_FOR, _AGAINST = HUES[0], HUES[1]  # what speaks for more 4s, and what against
+_ATTENDED = 0.25  # of the largest weight: below, a digit sends in vain
+_ANSWERS = ("no", "yes")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Counting(Drawn):
+    """Some samples of the counter's task as a trained counter sees them; made by `counting`."""
+
+    digits: Int[np.ndarray, "b n"]
+    weights: Float[np.ndarray, "b n"]
+    values: Float[np.ndarray, "b n"]  # what a digit sends, along the line from what 2s to what 4s send
+    yes: Float[np.ndarray, " b"]  # p(more 4s than 2s)
+    labels: Int[np.ndarray, " b"] | None = None
+
+    def scene(self) -> Scene:
+        """A row for each sample: digits on their weights, the weights, the values up or down, the answer."""
+        note = "dark: looked at much · below: what the digit sends, up for the 4s, down for the 2s"
+        marks, top, reach = head("More 4s than 2s?", note)
+        right = MARGIN + self.digits.shape[1] * _CELL + 26
+        top += 6
+        step = _CELL + _NUMBER + 2 * _REACH + _APART
+        for row in range(len(self.digits)):
+            marks += self._row(row, top + row * step)
+            marks += self._answer(row, right, top + row * step)
+        # Shapes are painted together, so they come before the words over them.
+        marks = sorted(marks, key=lambda mark: isinstance(mark, Words))
+        width = max(reach, right + length("yes, 100.0 %", 19.0)) + MARGIN
+        return Scene(
+            width=math.ceil(width),
+            height=math.ceil(top + len(self.digits) * step - _APART + MARGIN / 2),
+            title="More 4s than 2s?",
+            marks=marks,
+        )
+
+    def terminal(self) -> RenderableType:
+        """A table for a rich console: the digits on their weights, and the values under them."""
+        table = Table.grid(padding=(0, 0))
+        for row in range(len(self.digits)):
+            weights, values = self.weights[row], self._shares(row)
+            digits, below = Text(), Text()
+            for digit, weight, value in zip(self.digits[row], weights, values, strict=True):
+                back = colour(self._level(float(weight)))
+                style = Style(color=code(_readable(back)), bgcolor=code(back))
+                digits.append(f"  {digit}  ", style)
+                said = (
+                    "  ·  " if abs(value) < 0.1 else f"{'▲' if value > 0 else '▼'}{abs(value):.1f}".center(5)
+                )
+                attended = self._level(float(weight)) >= _ATTENDED
+                below.append(said, Style(color=code(_FOR if value > 0 else _AGAINST), dim=not attended))
+            percents = Text("".join(f"{100 * weight:.0f}%".center(5) for weight in weights), style="dim")
+            table.add_row(digits, Text(f"  {self._said(row)}", style="bold"))
+            table.add_row(percents, Text(f"  {self._truth(row)}", style="dim"))
+            table.add_row(below)
+            table.add_row("")
+        return table
+
+    def _level(self, weight: float) -> float:
+        return weight / max(float(self.weights.max()), 1e-12)
+
+    def _shares(self, row: int) -> Float[np.ndarray, " n"]:
+        """The values as parts of the largest of all."""
+        return self.values[row] / max(float(np.abs(self.values).max()), 1e-12)
+
+    def _row(self, row: int, top: float) -> list[Mark]:
+        marks: list[Mark] = []
+        zero = top + _CELL + _NUMBER + _REACH + 4
+        end = MARGIN + self.digits.shape[1] * _CELL - 2
+        marks.append(Stroke(places=((MARGIN, zero), (end, zero)), thick=1.0, ink=HATCH))
+        for place, digit in enumerate(self.digits[row]):
+            weight, value = float(self.weights[row, place]), float(self._shares(row)[place])
+            x = MARGIN + place * _CELL
+            back = colour(self._level(weight))
+            said = f"{digit}: weight {weight:.3g}, sends {self.values[row, place]:+.3g}"
+            marks.append(Box(x=x, y=top, width=_CELL - 2, height=_CELL - 2, fill=back, corner=4, said=said))
+            middle = x + (_CELL - 2) / 2
+            marks.append(
+                Words(
+                    x=middle,
+                    y=top + _CELL / 2 - 1,
+                    text=str(digit),
+                    size=19.0,
+                    ink=_readable(back),
+                    anchor="middle",
+                )
+            )
+            ink = INK if weight >= 0.05 else FAINT
+            marks.append(
+                Words(x=middle, y=top + _CELL + 7, text=_short(weight), size=10.5, ink=ink, anchor="middle")
+            )
+            tall = abs(value) * _REACH
+            if tall >= 0.5:
+                fill = (_FOR if value > 0 else _AGAINST) if self._level(weight) >= _ATTENDED else HATCH
+                y = zero - tall if value > 0 else zero
+                marks.append(Box(x=middle - 7, y=y, width=14, height=tall, fill=fill, said=said))
+        return marks
+
+    def _answer(self, row: int, x: float, top: float) -> list[Mark]:
+        y = top + _CELL / 2 - 1
+        lines: list[Mark] = [Words(x=x, y=y, text=self._said(row), size=15.0)]
+        if self.labels is not None:
+            right = int(self.yes[row] > 0.5) == int(self.labels[row])
+            ink = FAINT if right else _AGAINST
+            lines.append(Words(x=x, y=y + 22, text=self._truth(row), size=NOTE, ink=ink))
+        return lines
+
+    def _said(self, row: int) -> str:
+        yes = float(self.yes[row])
+        return f"{_ANSWERS[yes > 0.5]}, {100 * max(yes, 1 - yes):.1f} %"
+
+    def _truth(self, row: int) -> str:
+        """How many there are, and so what the answer should be."""
+        fours, twos = ((self.digits[row] == digit).sum() for digit in (4, 2))
+        count = f"{fours} × 4, {twos} × 2"
+        if self.labels is None:
+            return count
+        label = int(self.labels[row])
+        return count if label == int(self.yes[row] > 0.5) else f"{count}: wrong, {_ANSWERS[label]}"
+
+
+def counting(
+    model: Counter, batch: Labelled | Sequences, *, log: str | PathLike[str] | None = None
+) -> Panels:
+    """What a counter looks at in some samples, what it is told there and what it answers; with a log, how it learned.
+
+    A digit sends a few numbers. They are shown as one: how far along the line from what a 2 sends to what a 4
+    sends, which is what the answer depends on, with the middle of the two at 0.
+    """
+    sequences, labels = (batch.sequences, batch.labels) if isinstance(batch, Labelled) else (batch, None)
+    if not 1 <= len(sequences) <= MOST:
+        raise RegardError(f"{len(sequences)} samples: a picture shows from 1 to {MOST}")
+    with torch.no_grad():
+        values = model.values(sequences).double()
+        picture = Counting(
+            digits=(sequences.tokens - FIRST).cpu().numpy(),
+            weights=model.weights(sequences).double().cpu().numpy(),
+            values=_along(model, values).cpu().numpy(),
+            yes=model.predict(sequences)[:, 1].double().exp().cpu().numpy(),
+            labels=None if labels is None else labels.cpu().numpy(),
+        )
+    return Panels(parts=[picture, *(() if log is None else [loss_of(log)])])
+
+
+def _along(model: Counter, values: Float[torch.Tensor, "b n value"]) -> Float[torch.Tensor, "b n"]:
+    """(v − (v₄ + v₂)/2) · (v₄ − v₂) / |v₄ − v₂|²: 4s at ½, 2s at −½."""
+    pair = torch.tensor([[FIRST + 4, FIRST + 2]], device=values.device)
+    four, two = model.values(Sequences(pair, torch.tensor([2], device=values.device)))[0].double()
+    line = four - two
+    return (values - (four + two) / 2) @ line / line.square().sum().clamp_min(1e-24)
+
+
+def _short(weight: float) -> str:
+    return "0" if weight < 0.005 else f"{weight:.2f}".removeprefix("0")
+
+
+def _readable(back: Colour) -> Colour:
+    return INK if sum(back) > 384 else PAPER

@@ -1,0 +1,183 @@
+"""What a translator looked at: target words down the side, source words along the top."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.data.batches import END, SPECIAL, Pairs, Sequences
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.evaluating import evaluating
+from regard.errors import RegardError
+from regard.models.recurrent import RecurrentTranslator
+from regard.models.transformer import Transformer
+from regard.runs.translator import Translator
+from regard.sight.layer import Layer
+from regard.sight.pictures.heatmap import MOST, Heatmap, heatmap
+from regard.sight.selection import Choice, positions
+from regard.sight.watch import watch
+
+_JOINTS = ("-", "'", "’", "‐")  # they end a part of a word
+_CONTRACTED = ("s", "t", "re", "ve", "m", "ll", "d")  # but not before these: don't, it's
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Looks:
+    """Where a translator looked while it was told one target."""
+
+    weights: Float[Tensor, "target source"]  # of words, both sides without END
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    note: str
+
+
+def picture_of(
+    translator: Translator,
+    source: str,
+    target: str | None = None,
+    *,
+    layer: int | None = None,
+    heads: Choice = None,
+    title: str = "",
+) -> Heatmap:
+    """Which source words each target word was made from, as a heat map.
+
+    Without a target it is the translator's own translation. For a Transformer the mean over all heads of one
+    decoder block is drawn, the one that looks most sharply; `layer` and `heads` choose others.
+    """
+    looks = looks_of(translator, source, target, layer=layer, heads=heads)
+    return heatmap(looks.weights, looks.target, looks.source, title=title, note=looks.note)
+
+
+def looks_of(
+    translator: Translator,
+    source: str,
+    target: str | None = None,
+    *,
+    layer: int | None = None,
+    heads: Choice = None,
+) -> Looks:
+    """What `picture_of` draws."""
+    model = translator.model
+    if isinstance(model, RecurrentTranslator) and model.attention is None:
+        raise RegardError(
+            "this recurrent translator has attention: none, so there is no attention to look at"
+        )
+    asked = translator.source.encode(source)
+    answer = (
+        translator.hypotheses([source])[0][0].tokens if target is None else translator.target.encode(target)
+    )
+    if not asked or not answer:
+        raise RegardError(f"source {source!r} and target {target!r}: a picture needs a word on either side")
+    if max(len(asked), len(answer)) >= MOST:
+        raise RegardError(
+            f"{len(asked)} source and {len(answer)} target tokens: a picture shows below {MOST}"
+        )
+    pair = Pairs(Sequences.of([[*asked, END]]), Sequences.of([[*answer, END]])).to(translator.device)
+    seen, what = _drawn(_watched(model, pair), layer, heads)
+    # END is no word of either side; what the words give to the source's end is simply not shown.
+    inner = seen[:-1, :-1]
+    columns, rows = words_of(translator.source, asked), words_of(translator.target, answer)
+    return Looks(
+        weights=merged(inner, rows.parts, columns.parts), source=columns.names, target=rows.names, note=what
+    )
+
+
+def _watched(model: Transformer | RecurrentTranslator, pair: Pairs) -> list[Layer]:
+    """The cross-attention of each decoder block, or the one attention of a recurrent decoder."""
+    wanted: Callable[[str], bool] = (
+        (lambda name: name.endswith(".cross"))
+        if isinstance(model, Transformer)
+        else (lambda name: name == "attention")
+    )
+    with evaluating(model), watch(model, layers=wanted) as seen:
+        model.logits(pair)
+    return [seen.stitched(name) for name in seen.names]
+
+
+def _drawn(layers: list[Layer], number: int | None, heads: Choice) -> tuple[Float[Tensor, "t s"], str]:
+    """The weights [target, source] of one layer, mean over heads, and what they are."""
+    if number is not None and not 0 <= number < len(layers):
+        raise RegardError(f"layer={number}, but the decoder has layers 0 to {len(layers) - 1}")
+    count = layers[0].shape[1]
+    chosen = positions(heads, count, "head")
+    if not chosen:
+        raise RegardError(f"heads={heads!r} chooses none of {count} heads")
+    means = [layer.weights(heads=chosen)[0].double().mean(0) for layer in layers]
+    best = max(range(len(means)), key=lambda each: _sharpness(means[each])) if number is None else number
+    name = layers[best].name.removesuffix(".cross")
+    if len(layers) == count == 1 and name == "attention":
+        return means[best], "attention of the decoder"
+    which = f"mean of {count} heads" if len(chosen) == count > 1 else _heads(chosen)
+    return means[best], f"cross-attention of {name}, {which}" + (
+        ", the sharpest" if number is None and len(layers) > 1 else ""
+    )
+
+
+def _heads(chosen: Sequence[int]) -> str:
+    if len(chosen) == 1:
+        return f"head {chosen[0]}"
+    return f"mean of heads {', '.join(map(str, chosen))}"
+
+
+def _sharpness(weights: Float[Tensor, "t s"]) -> float:
+    """How much of its look a target token gives to one source token: the mean of the largest weights, END aside."""
+    return weights[:-1, :-1].amax(-1).mean().item()
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of some tokens: how they are shown, and which word each token is a piece of."""
+
+    names: tuple[str, ...]
+    parts: tuple[int, ...]
+
+
+def words_of(tokenizer: Tokenizer, tokens: Sequence[int]) -> Words:
+    """Tokens put together to words; a token of words or characters is one as it is.
+
+    A piece of byte-level BPE begins a word when it begins with a space, when it is punctuation after a word or the
+    other way round, and behind a hyphen or an apostrophe, which end theirs: quatre- vingt- dix, l' accord.
+    """
+    if tokenizer.kind != "bpe":
+        return Words(tuple(tokenizer.pieces(tokens)), tuple(range(len(tokens))))
+    names: list[str] = []
+    parts: list[int] = []
+    held: list[int] = []  # the pieces of the last word: one alone may be a part of a letter
+    for token in tokens:
+        special = token < len(SPECIAL)
+        if special or not held or _begins(tokenizer.decode([token]), names[-1]):
+            names.append("")
+            held = []
+        held.append(token)
+        names[-1] = SPECIAL[token] if special else tokenizer.decode(held)
+        held = [] if special else held
+        parts.append(len(names) - 1)
+    return Words(tuple(name.strip(" ") or "␣" for name in names), tuple(parts))
+
+
+def _begins(piece: str, word: str) -> bool:
+    """Whether a piece begins a word of its own, after what there is of the last one."""
+    if piece[:1].isspace() or not word.strip():
+        return bool(word.strip())
+    if word[-1] in "'’" and piece in _CONTRACTED:
+        return False
+    return word[-1] in _JOINTS or (piece not in _JOINTS and _punctuation(piece) != _punctuation(word))
+
+
+def _punctuation(text: str) -> bool:
+    """Whether a text has no letter, no digit and no part of a character (U+FFFD)."""
+    return not any(each.isalnum() or each == "\ufffd" for each in text)
+
+
+def merged(
+    weights: Float[Tensor, "t s"], targets: Sequence[int], sources: Sequence[int]
+) -> Float[Tensor, "target source"]:
+    """Weights of words from those of their pieces: the sum over source pieces, the mean over target pieces."""
+    source = torch.zeros(len(sources), max(sources) + 1, dtype=weights.dtype, device=weights.device)
+    target = torch.zeros(len(targets), max(targets) + 1, dtype=weights.dtype, device=weights.device)
+    source[torch.arange(len(sources)), torch.tensor(sources)] = 1.0
+    target[torch.arange(len(targets)), torch.tensor(targets)] = 1.0
+    return (target / target.sum(0)).T @ weights @ source

@@ -1,0 +1,163 @@
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+from sight.pictures.drawn import HOSTILE, SVG, elements, texts
+
+from regard import RegardError
+from regard.sight.pictures.chart import Chart, spread
+from regard.sight.pictures.colours import PAPER
+from regard.sight.pictures.hues import HUES
+from regard.sight.pictures.markup import document
+from regard.sight.pictures.paint import image
+from regard.sight.pictures.plot import DASHES, Series
+from regard.sight.pictures.raster import SCALE
+from regard.sight.pictures.scene import Box, Dot, Stroke, Words
+
+LINE = Series(name="a", points=[(0, 0.0), (10, 1.0)])
+
+
+def strokes(chart, ink):
+    return [mark for mark in chart.scene().marks if isinstance(mark, Stroke) and mark.ink == ink]
+
+
+def words(chart):
+    return {mark.text: mark for mark in chart.scene().marks if isinstance(mark, Words)}
+
+
+def test_a_point_is_where_its_numbers_say():
+    chart = Chart(series=[Series(name="", points=[(0, 0.0), (5, 0.25), (10, 1.0)])], width=400, height=200)
+    (line,) = strokes(chart, HUES[0])[:1]
+    left, right, low, high = line.places[0][0], line.places[2][0], line.places[0][1], line.places[2][1]
+    assert (right - left, low - high) == pytest.approx((400, 200))
+    assert line.places[1] == pytest.approx((left + 200, low - 50))
+    page = image(chart.scene())
+    for x, y in (line.places[1], ((left + line.places[1][0]) / 2, (low + line.places[1][1]) / 2)):
+        assert page.getpixel((round(x * SCALE), round(y * SCALE))) == HUES[0]
+    assert page.getpixel((round((left + 300) * SCALE), round((low - 130) * SCALE))) == PAPER
+
+
+def test_a_tick_is_written_at_the_height_of_its_value():
+    chart = Chart(series=[LINE], percent=True)
+    (line, *_), said = strokes(chart, HUES[0]), words(chart)
+    assert said["0 %"].y == pytest.approx(line.places[0][1])
+    assert said["100 %"].y == pytest.approx(line.places[1][1])
+    assert said["10"].x == pytest.approx(line.places[1][0])
+
+
+def test_on_a_logarithmic_axis_equal_factors_are_equally_high():
+    chart = Chart(series=[Series(name="", points=[(0, 1.0), (1, 10.0), (2, 100.0), (3, 1000.0)])], log=True)
+    heights = [y for _, y in strokes(chart, HUES[0])[0].places]
+    assert [a - b for a, b in pairwise(heights)] == pytest.approx([260 / 3] * 3)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), float("inf")])
+def test_what_is_missing_is_a_gap(missing):
+    points = [(0, 1.0), (1, 2.0), (2, missing), (3, 2.0), (4, 1.0), (5, missing), (6, 1.5)]
+    chart = Chart(series=[Series(name="", points=points)])
+    drawn = [mark for mark in chart.scene().marks if isinstance(mark, Stroke) and mark.ink == HUES[0]]
+    assert [len(stroke.places) for stroke in drawn[:2]] == [2, 2]
+    assert sum(isinstance(mark, Dot) for mark in chart.scene().marks) == 1  # the lonely last point
+
+
+def test_series_differ_in_colour_and_in_dashes_or_symbols():
+    lines = [Series(name=f"line {n}", points=[(0, n), (1, n)]) for n in range(8)]
+    drawn = [
+        mark for mark in Chart(series=lines).scene().marks if isinstance(mark, Stroke) and mark.ink in HUES
+    ]
+    assert {(mark.ink, mark.dashes) for mark in drawn} == set(zip(HUES, DASHES, strict=True))
+    points = [Series(name=f"{n}", points=[(0, n), (1, n)], look="points") for n in range(4)]
+    marks = [mark for mark in Chart(series=points).scene().marks if isinstance(mark, Dot | Box)]
+    assert len({(type(mark), mark.fill == PAPER) for mark in marks}) == 4
+
+
+def test_names_stand_right_of_the_plot_at_the_ends_of_their_lines_and_never_on_one_another():
+    ends = {"high": 1.0, "nearly": 0.99, "low": 0.0}
+    chart = Chart(series=[Series(name=name, points=[(0, 0.5), (9, end)]) for name, end in ends.items()])
+    said = words(chart)
+    right = max(x for stroke in strokes(chart, HUES[0])[:1] for x, _ in stroke.places)
+    assert all(said[name].x > right for name in ends)
+    assert said["high"].y + 19 <= said["nearly"].y + 1e-9 < said["low"].y
+    end = strokes(chart, HUES[2])[0].places[-1][1]
+    assert abs(said["low"].y - end) < 10
+
+
+def test_a_thin_series_has_no_name_lies_behind_and_is_a_paler_shade_of_the_next():
+    chart = Chart(
+        series=[
+            LINE,
+            Series(name="raw", points=[(0, 0.3), (9, 1.0)], look="thin"),
+            Series(name="b", points=[(0, 0.2), (9, 0.9)]),
+        ]
+    )
+    assert "raw" not in words(chart)
+    inks = [mark.ink for mark in chart.scene().marks if isinstance(mark, Stroke) and len(set(mark.ink)) == 3]
+    pale = tuple(round(255 + 0.35 * (each - 255)) for each in HUES[1])
+    curves = [ink for ink in inks if ink in (pale, HUES[0], HUES[1])]
+    assert curves[0] == pale
+
+
+def test_places_are_spread_no_more_than_needed():
+    assert spread([10.0, 50.0], 10, (0, 100)) == [10.0, 50.0]
+    assert spread([50.0, 52.0, 51.0], 10, (0, 100)) == [50.0, 70.0, 60.0]
+    assert spread([99.0, 100.0], 10, (0, 100)) == [90.0, 100.0]
+    assert spread([0.0, 0.0, 0.0], 50, (0, 100)) == [0.0, 50.0, 100.0]
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [(3, 7.0)],
+        [(0, 5.0), (9, 5.0)],
+        [(0, 0.0), (1, 0.0)],
+        [(0, -1e308), (1, 1e308)],
+        [(1e9, 1e-12), (2e9, 3e-12)],
+    ],
+)
+def test_odd_numbers_stay_inside_the_page(points):
+    chart = Chart(series=[Series(name="x", points=points)], title="t", x="x", y="y")
+    scene = chart.scene()
+    for mark in scene.marks:
+        places = mark.places if isinstance(mark, Stroke) else [(mark.x, mark.y)]
+        assert all(0 <= x <= scene.width and 0 <= y <= scene.height for x, y in places)
+    assert image(scene).size == (SCALE * scene.width, SCALE * scene.height)
+
+
+def test_the_files_are_what_they_are_called(tmp_path):
+    chart = Chart(title="t", series=[LINE])
+    chart.write(tmp_path / "x.png")
+    chart.write(tmp_path / "x.SVG")
+    scene = chart.scene()
+    assert Image.open(tmp_path / "x.png").size == (SCALE * scene.width, SCALE * scene.height)
+    root = ElementTree.parse(tmp_path / "x.SVG").getroot()
+    assert root.get("width") == str(scene.width)
+    assert len(list(root.iter(f"{SVG}polyline"))) > 2
+    with pytest.raises(RegardError, match=r"x\.pdf: a picture is written as \.png or \.svg, not as \.pdf"):
+        chart.write(tmp_path / "x.pdf")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_names_stay_text(text):
+    def drawn(name):
+        return document(
+            Chart(title=name, x=name, y=name, series=[Series(name=name, points=[(0, 1.0), (1, 2.0)])]).scene()
+        )
+
+    assert elements(drawn(text)) == elements(drawn("harmless"))
+    assert "0" in texts(drawn(text))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"series": []}, "no point to draw"),
+        ({"series": [Series(name="a", points=[(0, None)])]}, "no point to draw"),
+        ({"series": [LINE], "log": True}, "log=True with a value of 0"),
+        ({"series": [LINE], "log": True, "percent": True}, "an axis has one of them"),
+        ({"series": [LINE] * 9}, "9 series"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(options, named):
+    with pytest.raises(RegardError, match=named):
+        Chart(**options)
