@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from regard.attention.weights import lookup as lookup
     from regard.attention.weights import weigh as weigh
     from regard.errors import RegardError as RegardError
+    from regard.runs.load import load as load
     from regard.sight.interventions import drop_heads as drop_heads
     from regard.sight.interventions import forbid as forbid
     from regard.sight.interventions import intervene as intervene
@@ -66,6 +67,7 @@ _HOMES = {
     "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
     "attention.weights": ["lookup", "weigh"],
     "errors": ["RegardError"],
+    "runs.load": ["load"],
     "sight.monitor": ["Monitor"],
     "sight.pictures.alignment_map": ["alignment_map"],
     "sight.pictures.atlas": ["atlas"],

@@ -1,0 +1,1 @@
+"""Runs: recipes, run folders, and what they load into."""

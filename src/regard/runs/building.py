@@ -1,0 +1,25 @@
+"""Models from their configs."""
+
+from torch import nn
+
+from regard.models.classifier import Classifier, ClassifierConfig
+from regard.models.counter import Counter, CounterConfig
+from regard.models.language import LanguageConfig, LanguageModel
+from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.runs.recipe import ModelConfig
+
+
+def build_model(config: ModelConfig) -> nn.Module:
+    """The model that a config describes, with fresh weights."""
+    match config:
+        case TransformerConfig():
+            return Transformer(config)
+        case RecurrentConfig():
+            return RecurrentTranslator(config)
+        case LanguageConfig():
+            return LanguageModel(config)
+        case ClassifierConfig():
+            return Classifier(config)
+        case CounterConfig():
+            return Counter(config)

@@ -1,0 +1,102 @@
+"""The model card: what a run was trained on, how good it is, and how to make it again."""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+from regard import __version__
+from regard.runs.folder import RunFolder
+from regard.runs.metrics import Metric
+from regard.runs.recipe import Recipe
+from regard.runs.settings import CountingData, LabelledData, NumberData, PairData, TextData
+
+_USE = {
+    "pairs": ("translate", 'regard translate {run} "…"', 'regard.load("{run}").translate(["…"])'),
+    "numbers": ("translate", 'regard translate {run} "two hundred and one"', 'regard.load("{run}").translate(["two hundred and one"])'),
+    "text": ("generate", 'regard generate {run} "…"', 'regard.load("{run}").generate(["…"])'),
+    "labelled": ("classify", 'regard classify {run} "…"', 'regard.load("{run}").classify(["…"])'),
+    "counting": ("evaluate", "regard evaluate {run}", 'regard.load("{run}").predict(…)'),
+}  # fmt: skip
+_TASK = {
+    "translate": "translation",
+    "generate": "text-generation",
+    "classify": "text-classification",
+    "evaluate": "other",
+}
+
+
+def write_card(
+    run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: Sequence[Metric]
+) -> None:
+    """README.md for people, metrics.json for programs."""
+    run.metrics.write_text(json.dumps([vars(metric) for metric in metrics], indent=2) + "\n", "utf-8")
+    run.card.write_text(card(run, recipe, facts, metrics), "utf-8")
+
+
+def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: Sequence[Metric]) -> str:
+    """The card as Markdown, with the header that model hubs read."""
+    verb, command, python = _USE[recipe.data.KIND]
+    name = run.path.resolve().name
+    rows = [
+        f"| {metric.name} | {str(metric).split(maxsplit=1)[1].split('  (')[0]} | {metric.signature} |"
+        for metric in metrics
+    ]
+    lines = [
+        "---",
+        "library_name: regard",
+        f"pipeline_tag: {_TASK[verb]}",
+        "---",
+        f"# {name}",
+        "",
+        recipe.about or f"A {recipe.model.KIND} model.",
+        "",
+        "```sh",
+        command.format(run=run.path),
+        "```",
+        "",
+        "```python",
+        "import regard",
+        "",
+        python.format(run=run.path),
+        "```",
+        "",
+        "## How good",
+        "",
+        "| metric | on the test set | signature |",
+        "|---|---|---|",
+        *rows,
+        "",
+        "## Made from",
+        "",
+        f"- data: {_data(recipe)}",
+        *(
+            f"- {fact}: {value:,}" if isinstance(value, int) else f"- {fact}: {value}"
+            for fact, value in facts.items()
+        ),
+        f"- with: regard {__version__}, torch {version('torch')}",
+        "",
+        "## Again",
+        "",
+        "The recipe with every setting is in `recipe.yaml` beside this file.",
+        "",
+        "```sh",
+        f"regard train {run.recipe} --out {run.path}-again",
+        "```",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _data(recipe: Recipe) -> str:
+    match recipe.data:
+        case NumberData() as data:
+            return f"English and French number words to {data.largest:,}, made by regard; test numbers never trained on"
+        case CountingData():
+            return "ten random digits a sample, made by regard"
+        case PairData() as data:
+            place = (
+                data.train if isinstance(data.train, str) else f"{data.train.source} and {data.train.target}"
+            )
+            return f"`{place}`" + (f" in `{data.folder}`" if data.folder else "")
+        case TextData() | LabelledData() as data:
+            return f"`{data.train}`" + (f" in `{data.folder}`" if data.folder else "")

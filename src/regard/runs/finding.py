@@ -1,0 +1,98 @@
+"""Recipes by name or by path, read, changed and checked."""
+
+import difflib
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from regard.errors import RegardError
+from regard.runs.reading import build, place, plain
+from regard.runs.recipe import PRESETS, Recipe
+
+
+def shipped() -> dict[str, str]:
+    """The recipes that come with the library: name → YAML."""
+    folder = files("regard") / "recipes"
+    found = [each for each in folder.iterdir() if each.name.endswith(".yaml")]
+    return {
+        each.name.removesuffix(".yaml"): each.read_text("utf-8")
+        for each in sorted(found, key=lambda f: f.name)
+    }
+
+
+def find(name: str, changes: Sequence[str] = ()) -> Recipe:
+    """A shipped recipe by its name, or one of the user's own by its path, with `a.b=c` changes applied."""
+    text, where = _text(name)
+    values = parse(text, where)
+    for change in changes:
+        path, sign, value = change.partition("=")
+        if not sign or not path.strip("."):
+            raise RegardError(f"--set {change}: say --set training.steps=500")
+        values = place(values, path.strip(), _value(value, f"--set {change}"))
+    return resolve(values)
+
+
+def parse(text: str, where: str) -> dict[str, Any]:
+    """YAML into a mapping."""
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise RegardError(f"{where}{line}: not YAML: {getattr(error, 'problem', error)}") from None
+    if not isinstance(values, dict):
+        raise RegardError(f"{where}: a recipe has data, model, training …; this is {type(values).__name__}")
+    return values
+
+
+def resolve(values: dict[str, Any]) -> Recipe:
+    """Checked values, presets filled in."""
+    model = values.get("model")
+    if isinstance(model, dict) and "preset" in model:
+        presets = PRESETS.get(str(model.get("kind")), {})
+        name = model["preset"]
+        if name not in presets:
+            known = ", ".join(presets) or "none"
+            raise RegardError(
+                f"model.preset: {name!r} is not a preset of {model.get('kind')}; there are: {known}"
+            )
+        own = {key: value for key, value in model.items() if key != "preset"}
+        values = {**values, "model": {**plain(presets[name]()), **own}}
+    return build(Recipe, values)
+
+
+def written(recipe: Recipe) -> str:
+    """A recipe as YAML, every setting spelled out."""
+    return yaml.safe_dump(plain(recipe), sort_keys=False, allow_unicode=True, width=100)
+
+
+def find_text(name: str) -> str:
+    """The YAML of a recipe, by name or path."""
+    return _text(name)[0]
+
+
+def _text(name: str) -> tuple[str, str]:
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        try:
+            return path.read_text("utf-8-sig"), str(path)
+        except OSError as error:
+            raise RegardError(f"{name}: the recipe cannot be read ({error.strerror or error})") from None
+        except UnicodeDecodeError:
+            raise RegardError(f"{name}: not a recipe: this is not UTF-8 text") from None
+    recipes = shipped()
+    if name not in recipes:
+        near = difflib.get_close_matches(name, recipes, 1, 0.4)
+        hint = f"did you mean {near[0]}?" if near else "`regard recipes` lists those there are"
+        raise RegardError(f"{name}: no recipe of this name, and no such file; {hint}")
+    return recipes[name], name
+
+
+def _value(text: str, where: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise RegardError(f"{where}: cannot read this value; quote it") from None

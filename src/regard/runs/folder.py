@@ -1,0 +1,175 @@
+"""The folder a training leaves behind, in the conventions people know. Nothing in it is pickled."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from regard.data.batches import END, PAD, START
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError
+from regard.runs.finding import parse, resolve, written
+from regard.runs.reading import plain
+from regard.runs.recipe import ModelConfig, Recipe
+from regard.runs.settings import Decoding
+
+
+class RunFolder:
+    """Where everything about a run is."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.json"
+        self.weights = self.path / "model.safetensors"
+        self.generation = self.path / "generation_config.json"
+        self.recipe = self.path / "recipe.yaml"
+        self.card = self.path / "README.md"
+        self.log = self.path / "log.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+        self.metrics = self.path / "metrics.json"
+
+    @classmethod
+    def new(cls, path: str | os.PathLike[str], *, overwrite: bool = False) -> "RunFolder":
+        """An empty folder for a run. One that holds something is left alone unless overwriting is asked for."""
+        run = cls(path)
+        try:
+            if run.path.exists() and any(run.path.iterdir()):
+                if not run.recipe.exists():
+                    raise RegardError(
+                        f"{run.path} is not empty and is no run: choose another folder with --out"
+                    )
+                if not overwrite:
+                    raise RegardError(
+                        f"{run.path} holds a run: go on with it by `regard resume {run.path}`, choose another "
+                        "folder with --out, or say --overwrite"
+                    )
+                run._clear()
+            run.checkpoints.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RegardError(
+                f"{run.path} cannot be written to ({error.strerror}): choose another --out"
+            ) from None
+        return run
+
+    @classmethod
+    def existing(cls, path: str | os.PathLike[str]) -> "RunFolder":
+        """A folder that a training left, finished or not."""
+        run = cls(path)
+        if not run.path.is_dir():
+            raise RegardError(f"{path}: no such run; a run is the folder that `regard train` writes")
+        if not run.recipe.is_file():
+            raise RegardError(f"{path} is not a run: it has no recipe.yaml")
+        return run
+
+    def tokenizer_path(self, side: str) -> Path:
+        """Of the source (or both), `tokenizer.json`; of a target with a vocabulary of its own, beside it."""
+        return self.path / ("tokenizer.json" if side == "source" else f"tokenizer.{side}.json")
+
+    def save_tokenizers(self, tokenizers: Mapping[str, Tokenizer]) -> None:
+        """By side: source, and target if it has its own."""
+        for side, tokenizer in tokenizers.items():
+            tokenizer.save(self.tokenizer_path(side))
+
+    def load_tokenizers(self) -> dict[str, Tokenizer]:
+        """What save_tokenizers wrote."""
+        sides = [side for side in ("source", "target") if self.tokenizer_path(side).exists()]
+        return {side: Tokenizer.load(self.tokenizer_path(side)) for side in sides}
+
+    def save_recipe(self, recipe: Recipe) -> None:
+        """Resolved: every setting spelled out."""
+        self.recipe.write_text(written(recipe), "utf-8")
+
+    def load_recipe(self) -> Recipe:
+        """The recipe of the run."""
+        return resolve(parse(self.recipe.read_text("utf-8"), str(self.recipe)))
+
+    def save_config(self, config: ModelConfig, labels: list[str] | None = None) -> None:
+        """The model's config, and the names of its classes if it has any."""
+        names = {} if labels is None else {"id2label": {str(i): label for i, label in enumerate(labels)}}
+        _write_json(self.config, {"model_type": f"regard-{config.KIND}", **plain(config), **names})
+
+    def load_config(self) -> dict[str, Any]:
+        """What save_config wrote."""
+        return _read_json(self.config)
+
+    def load_labels(self) -> list[str] | None:
+        """The names of the classes, if the model has any."""
+        names = self.load_config().get("id2label")
+        return None if names is None else list(names.values())
+
+    def save_generation(self, decoding: Decoding) -> None:
+        """In the words of Hugging Face's generation_config.json, and our own where it has none."""
+        _write_json(
+            self.generation,
+            {
+                "bos_token_id": START,
+                "eos_token_id": END,
+                "pad_token_id": PAD,
+                "decoder_start_token_id": START,
+                "num_beams": decoding.beam,
+                "length_penalty": decoding.penalty,
+                "max_new_tokens": decoding.tokens,
+                "temperature": decoding.temperature,
+                "top_k": decoding.top_k,
+                "top_p": decoding.top_p,
+                "longest": decoding.longest,
+                "extra": decoding.extra,
+            },
+        )
+
+    def load_generation(self) -> dict[str, Any]:
+        """What save_generation wrote, or what somebody made of it."""
+        return _read_json(self.generation)
+
+    def save_weights(self, tensors: Mapping[str, Tensor]) -> None:
+        """model.safetensors, whole or not at all."""
+        unfinished = self.weights.with_suffix(".writing")
+        kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        try:
+            save_file(kept, unfinished, metadata={"format": "pt"})
+            with unfinished.open("rb+") as file:
+                os.fsync(file.fileno())
+            unfinished.replace(self.weights)
+        except OSError as error:
+            unfinished.unlink(missing_ok=True)
+            raise RegardError(f"{self.weights} cannot be written ({error.strerror})") from None
+
+    def load_weights(self, device: str = "cpu") -> dict[str, Tensor]:
+        """model.safetensors."""
+        if not self.weights.exists():
+            raise RegardError(f"{self.path} has no model yet: finish it with `regard resume {self.path}`")
+        try:
+            return load_file(self.weights, device=device)
+        except (SafetensorError, OSError) as error:
+            raise RegardError(f"{self.weights} is broken: {error}") from None
+
+    def _clear(self) -> None:
+        """Remove what a run consists of, and nothing else that may lie beside it."""
+        for pattern in (
+            "config.json", "model.safetensors", "generation_config.json", "recipe.yaml", "README.md", "log.jsonl",
+            "metrics.json", "tokenizer*.json", "best.safetensors", "*.png", "*.svg", "checkpoints/*",
+        ):  # fmt: skip
+            for file in self.path.glob(pattern):
+                if file.is_file():
+                    file.unlink()
+
+
+def _write_json(path: Path, values: object) -> None:
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise RegardError(f"{path.parent} has no {path.name}: the run was never started properly") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RegardError(f"{path} is not JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise RegardError(f"{path} does not hold settings")
+    return values

@@ -1,0 +1,79 @@
+"""A run folder, loaded: something that translates, writes, classifies or counts."""
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from regard.errors import RegardError
+from regard.models.classifier import Classifier
+from regard.models.counter import Counter
+from regard.models.language import LanguageModel
+from regard.runs.building import build_model
+from regard.runs.folder import RunFolder
+from regard.runs.reading import build
+from regard.runs.recipe import ModelConfig
+from regard.runs.settings import Decoding, TextData
+from regard.runs.sorter import Sorter
+from regard.runs.translator import Translator
+from regard.runs.writer import Writer
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Described:
+    model: ModelConfig
+
+
+def load(run: str | os.PathLike[str], *, device: str | torch.device | None = None) -> Any:
+    """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.score(…)`.
+
+    Without a device, a GPU where there is one.
+    """
+    folder = RunFolder.existing(run)
+    config = folder.load_config()
+    described = {key: value for key, value in config.items() if key not in ("model_type", "id2label")}
+    model = build_model(build(_Described, {"model": described}, where=str(folder.config)).model)
+    tensors = folder.load_weights()
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise RegardError(
+            f"{folder.weights} does not fit {folder.config}: {str(error).splitlines()[-1].strip()}"
+        ) from None
+    model = model.to(chosen_device(device)).eval()
+    recipe, tokenizers = folder.load_recipe(), folder.load_tokenizers()
+    decoding = decoding_of(folder, recipe.decoding)
+    if isinstance(model, Counter):
+        return model
+    if isinstance(model, LanguageModel):
+        lines = isinstance(recipe.data, TextData) and recipe.data.unit == "lines"
+        return Writer(model, tokenizers, decoding, lines=lines)
+    if isinstance(model, Classifier):
+        return Sorter(model, tokenizers, folder.load_labels() or [])
+    return Translator(model, tokenizers, decoding)
+
+
+def chosen_device(device: str | torch.device | None) -> torch.device:
+    """The device asked for, if there is one like it; without a wish, a GPU before the CPU."""
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise RegardError(f"device {device}: say cpu, cuda or cuda:1") from None
+    if chosen.type == "cuda" and (
+        not torch.cuda.is_available() or (chosen.index or 0) >= torch.cuda.device_count()
+    ):
+        raise RegardError(f"device {device}: torch sees {torch.cuda.device_count()} GPUs here")
+    return chosen
+
+
+def decoding_of(folder: RunFolder, default: Decoding) -> Decoding:
+    """How the run wants to be asked: generation_config.json, where somebody may have changed it by hand."""
+    given = folder.load_generation()
+    names = {"num_beams": "beam", "length_penalty": "penalty", "max_new_tokens": "tokens"}
+    known = {names.get(key, key): value for key, value in given.items()}
+    fields = {key: value for key, value in known.items() if key in Decoding.__dataclass_fields__}
+    checked = build(Decoding, fields, where=str(folder.generation))
+    return replace(default, **{name: getattr(checked, name) for name in fields})

@@ -1,0 +1,191 @@
+"""Plain values, as YAML or JSON hold them, into frozen dataclasses and back. A mistake is named where it stands."""
+
+import dataclasses
+import difflib
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from regard.errors import RegardError
+
+Made = TypeVar("Made")
+
+
+def build(kind: type[Made], values: object, *, where: str = "") -> Made:
+    """An instance of a dataclass from a mapping; `where` is its place in the recipe, such as `model`."""
+    return _convert(kind, values, where)
+
+
+def plain(value: object) -> Any:
+    """A dataclass as mappings, lists and scalars, in the order of its fields; what JSON and YAML can say."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {**_tag_of(type(value)), **fields}
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def place(values: Any, path: str, value: object) -> Any:
+    """A copy of nested mappings with one value replaced: `place(recipe, "model.width", 256)`."""
+    head, _, rest = path.partition(".")
+    if not isinstance(values, Mapping):
+        raise RegardError(f"--set {path}=…: there is nothing below a single value ({values!r})")
+    return {**values, head: place(values.get(head) or {}, rest, value) if rest else value}
+
+
+def _convert(kind: Any, value: object, where: str) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _one_of(arguments, value, where)
+    if origin is Literal:
+        if value not in arguments or isinstance(value, bool) != any(
+            isinstance(each, bool) for each in arguments
+        ):
+            near = _near(str(value), [str(each) for each in arguments])
+            raise RegardError(f"{where}: {value!r} is none of {', '.join(map(str, arguments))}{near}")
+        return value
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _dataclass(kind, value, where)
+    if origin in (tuple, list, Sequence):
+        return _sequence(origin, arguments, value, where, kind)
+    if origin in (dict, Mapping):
+        if not isinstance(value, Mapping):
+            raise _wrong(kind, value, where)
+        return {str(key): _convert(arguments[1], each, f"{where}.{key}") for key, each in value.items()}
+    return _scalar(kind, value, where)
+
+
+def _dataclass(kind: type, value: object, where: str) -> Any:
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise RegardError(f"{where or 'the recipe'}: {value!r}, but settings are wanted: {_settings(kind)}")
+    hints, tag = get_type_hints(kind), _tag_of(kind)
+    given = {key: each for key, each in value.items() if key not in tag}
+    for key in given:
+        if key not in hints:
+            near = difflib.get_close_matches(str(key), hints, 1, 0.5)
+            name = f"{where}.{key}" if where else str(key)
+            if near:
+                raise RegardError(
+                    f"{name}: no such setting; did you mean {near[0]} ({describe(hints[near[0]])})?"
+                )
+            raise RegardError(f"{name}: no such setting; there are {_settings(kind)}")
+    for each in dataclasses.fields(kind):
+        if (
+            each.name not in given
+            and each.default is dataclasses.MISSING
+            and each.default_factory is dataclasses.MISSING
+        ):
+            raise RegardError(
+                f"{where + '.' if where else ''}{each.name} is missing: give {describe(hints[each.name])}"
+            )
+    made = {
+        key: _convert(hints[key], each, f"{where}.{key}" if where else str(key))
+        for key, each in given.items()
+    }
+    try:
+        return kind(**made)
+    except RegardError as error:  # a value that its settings refuse
+        raise RegardError(f"{where}.{error}" if where else str(error)) from None
+
+
+def _one_of(kinds: tuple[Any, ...], value: object, where: str) -> Any:
+    """The member of a union that a value is meant as: dataclasses by their `kind`, the rest by their type."""
+    if value is None and type(None) in kinds:
+        return None
+    classes = [each for each in kinds if isinstance(each, type) and dataclasses.is_dataclass(each)]
+    if isinstance(value, Mapping) and classes:
+        tagged = {tag["kind"]: each for each in classes if (tag := _tag_of(each))}
+        if tagged and "kind" not in value and len(tagged) == len(classes):
+            raise RegardError(f"{where}.kind is missing: one of {', '.join(tagged)}")
+        if tagged and "kind" in value:
+            name = value["kind"]
+            if name not in tagged:
+                near = _near(str(name), list(tagged))
+                raise RegardError(f"{where}.kind: {name!r} is none of {', '.join(tagged)}{near}")
+            return _dataclass(tagged[name], value, where)
+        return _dataclass(next(each for each in classes if not _tag_of(each)), value, where)
+    for each in kinds:
+        if each is not type(None) and not dataclasses.is_dataclass(each):
+            try:
+                return _convert(each, value, where)
+            except RegardError:
+                continue
+    raise _wrong(Union[kinds], value, where)  # noqa: UP007 (built at run time)
+
+
+def _sequence(origin: Any, arguments: tuple[Any, ...], value: object, where: str, kind: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        raise _wrong(kind, value, where)
+    if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
+        if len(value) != len(arguments):
+            raise _wrong(kind, value, where)
+        return tuple(
+            _convert(each, part, f"{where}[{i}]")
+            for i, (each, part) in enumerate(zip(arguments, value, strict=True))
+        )
+    made = [_convert(arguments[0], part, f"{where}[{i}]") for i, part in enumerate(value)]
+    return tuple(made) if origin is tuple else made
+
+
+def _scalar(kind: Any, value: object, where: str) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is float and isinstance(value, str):  # YAML reads 1e-3 as text
+        try:
+            return float(value)
+        except ValueError:
+            raise _wrong(kind, value, where) from None
+    if type(value) is not kind:
+        raise _wrong(kind, value, where)
+    return value
+
+
+def _wrong(kind: Any, value: object, where: str) -> RegardError:
+    return RegardError(f"{where}: {value!r} is not {describe(kind)}")
+
+
+def describe(kind: Any) -> str:
+    """A type in words: `int` → a whole number."""
+    words = {
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        bool: "true or false",
+        type(None): "nothing",
+    }
+    if kind in words:
+        return words[kind]
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, arguments))
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(each) for each in arguments if each is not type(None))
+    if origin in (tuple, list, Sequence):
+        if origin is tuple and Ellipsis not in arguments:
+            return f"a list of {len(arguments)}: " + ", ".join(map(describe, arguments))
+        return "a list, each " + describe(arguments[0])
+    if dataclasses.is_dataclass(kind):
+        return f"settings ({_settings(kind)})"
+    return str(getattr(kind, "__name__", kind))
+
+
+def _settings(kind: Any) -> str:
+    return ", ".join([*_tag_of(kind), *(each.name for each in dataclasses.fields(kind))])
+
+
+def _tag_of(kind: Any) -> dict[str, str]:
+    """{"kind": …} of a dataclass that is one of several, by its class attribute `KIND`."""
+    tag = getattr(kind, "KIND", None)
+    return {"kind": tag} if tag else {}
+
+
+def _near(value: str, choices: list[str]) -> str:
+    near = difflib.get_close_matches(value, choices, 1, 0.5)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,180 @@
+"""The parts of a recipe that are not its model: plain values."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from regard.data.lines import LONGEST
+from regard.data.pairs import Parallel
+from regard.errors import RegardError
+
+
+def _at_least(settings: object, least: float, *names: str) -> None:
+    for name in names:
+        if not getattr(settings, name) >= least:
+            raise RegardError(f"{name}={getattr(settings, name)}: at least {least:g}")
+
+
+def _share(settings: object, name: str) -> None:
+    if not 0 <= getattr(settings, name) <= 1:
+        raise RegardError(f"{name}={getattr(settings, name)}: a share, from 0 to 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberData:
+    """Numbers in English words, to be said in French; made, not read. The test numbers are never trained on."""
+
+    KIND: ClassVar[str] = "numbers"
+    largest: int = 999_999_999
+    train: int = 100_000  # pairs
+    valid: int = 500
+    test: int = 500
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "largest", "train", "valid", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountingData:
+    """Ten digits: are there more 4s than 2s? Made, not read, and never the same twice."""
+
+    KIND: ClassVar[str] = "counting"
+    train: int = 40_000  # samples an epoch
+    valid: int = 2000
+    test: int = 10_000
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "train", "valid", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairData:
+    """Sources and targets from files: two parallel ones, or one with both in columns (.tsv, .csv, .jsonl, .parquet)."""
+
+    KIND: ClassVar[str] = "pairs"
+    train: Parallel | str
+    valid: Parallel | str | None = None
+    test: Parallel | str | None = None
+    folder: str = ""  # where relative paths start; empty: the folder the command runs in
+    columns: tuple[str | int, str | int] | None = None  # of source and target; default the first two
+    held_out: float = 0.02  # of the training sources, for valid and for test each, where these are not given
+    policy: Literal["error", "skip"] = "error"  # what to do about a line that cannot be used
+    longest: int = LONGEST  # characters of a line; a longer one is against the policy
+
+    def __post_init__(self) -> None:
+        _share(self, "held_out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextData:
+    """Text to continue: one stream, or one text a line."""
+
+    KIND: ClassVar[str] = "text"
+    train: str
+    valid: str | None = None
+    test: str | None = None
+    folder: str = ""
+    unit: Literal["stream", "lines"] = "stream"
+    context: int = 256  # tokens seen at once
+    held_out: float = 0.1  # of the training text, its end, where no valid is given
+    policy: Literal["error", "skip"] = "error"
+    longest: int = LONGEST
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledData:
+    """Texts and their classes, in two columns of a file (.tsv, .csv, .jsonl, .parquet)."""
+
+    KIND: ClassVar[str] = "labelled"
+    train: str
+    valid: str | None = None
+    test: str | None = None
+    folder: str = ""
+    columns: tuple[str | int, str | int] | None = None  # of text and label; default the first two
+    held_out: float = 0.05
+    policy: Literal["error", "skip"] = "error"
+    longest: int = LONGEST
+
+
+Data = NumberData | CountingData | PairData | TextData | LabelledData
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """How text becomes tokens."""
+
+    kind: Literal["bpe", "word", "character"] = "bpe"
+    size: int = 8000  # of the vocabulary, at most
+    joint: bool = True  # one vocabulary for source and target
+    least: int = 1  # times a word or character must occur
+    longest: int = 512  # tokens; longer samples are left out of training, and counted
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "size", "least", "longest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Averaging:
+    """Weights that are a mean over time rather than the last."""
+
+    last: int = 0  # the mean of this many checkpoints, the newest ones
+    ema: float = 0.0  # a running mean that keeps this much of itself at every update, such as 0.999
+
+    def __post_init__(self) -> None:
+        _at_least(self, 0, "last")
+        _share(self, "ema")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How the weights are found."""
+
+    steps: int = 10_000  # updates
+    batch: int = 4096  # tokens in an update, over all its parts and all processes
+    accumulate: int = 1  # parts of an update computed one after another, to save memory
+    rate: float = 1e-3  # learning rate at its peak
+    schedule: Literal["inverse-square-root", "cosine", "constant"] = "inverse-square-root"
+    warmup: int = 400  # updates until the peak
+    decay: float = 0.01  # of AdamW, on matrices
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip: float = 1.0  # largest norm of the gradient; 0: any
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of the products; auto: bfloat16 on a GPU
+    averaging: Averaging = field(default_factory=Averaging)
+    evaluate: int = 500  # updates between evaluations
+    decode: int = 0  # validation sources translated at each evaluation; 0: only the loss is looked at
+    save: int = 500  # updates between checkpoints
+    keep: int = 2  # checkpoints kept (averaging keeps as many as it needs)
+    patience: int = 0  # evaluations without a better one before stopping; 0: never
+    best: str = "loss"  # what patience looks at: a metric of the evaluation
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "steps", "batch", "accumulate", "evaluate", "save", "keep")
+        _at_least(self, 0, "rate", "warmup", "decay", "clip", "decode", "patience")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How a trained model is asked."""
+
+    beam: int = 1  # hypotheses kept; 1 is greedy
+    penalty: float = 1.0  # exponent of the length a score is divided by
+    longest: float = 2.0  # most tokens of a translation, per token of its source …
+    extra: int = 10  # … and this many more
+    tokens: int = 256  # most tokens that a language model continues with
+    temperature: float = 0.8  # of a language model; 0 is greedy
+    top_k: int = 0  # likeliest tokens to draw from; 0: all
+    top_p: float = 1.0  # draw from the likeliest tokens that hold this much probability
+    bleu: Literal["13a", "none", "intl", "char"] = "13a"  # sacrebleu's tokenisation when evaluating
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "beam", "tokens")
+        _at_least(self, 0, "longest", "extra", "temperature", "top_k")
+        _share(self, "top_p")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Init:
+    """Weights taken from an earlier run before training."""
+
+    run: str
+    parts: tuple[str, ...] = ()  # such as encoder, decoder, embedding; none: everything that fits by name
+    freeze: bool = False  # keep them as they are

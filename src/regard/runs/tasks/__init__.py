@@ -1,0 +1,29 @@
+"""Tasks: what a recipe trains for. One file each; this one chooses."""
+
+from collections.abc import Mapping
+
+from regard.data.lines import Report
+from regard.data.tokenizer import Tokenizer
+from regard.runs.recipe import Recipe
+from regard.runs.settings import CountingData, LabelledData, TextData
+from regard.runs.tasks import classification, counting, language, translation
+from regard.runs.tasks.prepared import Prepared
+
+
+def prepare(
+    recipe: Recipe,
+    report: Report,
+    *,
+    tokenizers: Mapping[str, Tokenizer] | None = None,
+    labels: list[str] | None = None,
+) -> Prepared:
+    """Read the data of a recipe. Tokenizers and labels of an earlier start are taken as they are."""
+    match recipe.data:
+        case CountingData():
+            return counting.prepare(recipe)
+        case TextData():
+            return language.prepare(recipe, tokenizers or {}, report)
+        case LabelledData():
+            return classification.prepare(recipe, tokenizers or {}, report, labels)
+        case _:
+            return translation.prepare(recipe, tokenizers or {}, report)

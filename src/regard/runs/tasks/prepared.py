@@ -1,0 +1,51 @@
+"""What a recipe comes to before training: data read, tokenizers made, sizes known."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from regard.data.batches import Feed, each_once
+from regard.data.tokenizer import Tokenizer
+from regard.models.protocols import Trains
+from regard.runs.metrics import Metric, likelihood_metrics
+from regard.runs.recipe import ModelConfig
+
+Evaluation = Callable[[nn.Module], list[Metric]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """Everything that training needs, and what is measured with."""
+
+    config: ModelConfig
+    train: Feed[Any]
+    validate: Evaluation  # while training
+    test: Evaluation  # at the end
+    tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
+    labels: list[str] | None = None
+    facts: Mapping[str, object] = field(default_factory=dict)  # for the model card: how much data there was
+
+
+def likelihood(model: nn.Module, feed: Feed[Any]) -> list[Metric]:
+    """Loss and perplexity over everything in a feed, and the share of right answers."""
+    device = next(model.parameters()).device
+    sums: dict[str, float] = {}
+    count = 0
+    with torch.no_grad():
+        for batch in each_once(feed):
+            loss = cast(Trains[Any], model).loss(batch.to(device))
+            count += int(loss.count)
+            for name, value in loss.metrics.items():
+                sums[name] = sums.get(name, 0.0) + float(value)
+    return [*likelihood_metrics(sums["nll"], count), Metric("accuracy", sums["correct"] / max(1, count))]
+
+
+def located(folder: str, path: str) -> str:
+    """A path of a recipe, from its folder."""
+    return (
+        str(Path(folder).expanduser() / Path(path).expanduser()) if folder else str(Path(path).expanduser())
+    )

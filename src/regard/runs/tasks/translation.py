@@ -1,0 +1,141 @@
+"""Translation: pairs of texts, from files or made from numbers, for the models that read and then write."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from torch import nn
+
+from regard.data.feeds import PairFeed
+from regard.data.lines import Report
+from regard.data.numbers import Part, number_pairs
+from regard.data.pairs import Parallel, Place, read_pairs
+from regard.data.tokenized import tokenize_pairs
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError
+from regard.models.recurrent import RecurrentConfig
+from regard.models.transformer import TransformerConfig
+from regard.runs.metrics import Metric, translation_metrics
+from regard.runs.recipe import Recipe
+from regard.runs.settings import NumberData, PairData
+from regard.runs.tasks.prepared import Prepared, likelihood, located
+from regard.runs.translator import Translator
+
+Texts = Callable[[], Iterator[tuple[str, str]]]  # read anew at every call, so that nothing large is held
+SPLITS: tuple[Part, ...] = ("train", "valid", "test")
+
+
+def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report) -> Prepared:
+    """Pairs read and tokenised; tokenizers are trained unless they are given."""
+    splits = {split: pairs_of(recipe, split, report) for split in SPLITS}
+    tokenizers = dict(tokenizers) or _trained(recipe, splits["train"])
+    source, target = tokenizers["source"], tokenizers.get("target", tokenizers["source"])
+    feeds = {split: _feed(recipe, splits[split], source, target) for split in ("train", "valid")}
+    if not len(feeds["train"].sources):
+        raise RegardError("data.train: no pair is left to train on")
+    validated = list(islice(splits["valid"](), recipe.training.decode))
+
+    def validate(model: nn.Module) -> list[Metric]:
+        found = likelihood(model, feeds["valid"])
+        if validated:
+            translator = Translator(model, tokenizers, replace(recipe.decoding, beam=1))
+            found += translation(translator, validated, tokenize=recipe.decoding.bleu)
+        return found
+
+    def test(model: nn.Module) -> list[Metric]:
+        return translation(
+            Translator(model, tokenizers, recipe.decoding),
+            list(splits["test"]()),
+            tokenize=recipe.decoding.bleu,
+        )
+
+    config = recipe.model
+    if not isinstance(config, TransformerConfig | RecurrentConfig):
+        raise RegardError(f"model.kind: {config.KIND} does not translate; take transformer or recurrent")
+    return Prepared(
+        config=replace(config, source_vocabulary=source.size, target_vocabulary=target.size),
+        train=feeds["train"],
+        validate=validate,
+        test=test,
+        tokenizers=tokenizers,
+        facts={
+            "training pairs": len(feeds["train"].sources) - feeds["train"].left_out,
+            "validation pairs": len(feeds["valid"].sources),
+            "vocabulary": source.size if source is target else f"{source.size} + {target.size}",
+        },
+    )
+
+
+def translation(translator: Translator, pairs: list[tuple[str, str]], *, tokenize: str) -> list[Metric]:
+    """BLEU, chrF and exact matches of what a translator makes of the sources."""
+    if not pairs:
+        raise RegardError("nothing to evaluate on: no pairs")
+    sources, references = zip(*pairs, strict=True)
+    return translation_metrics(translator.translate(sources), references, tokenize=tokenize)
+
+
+def pairs_of(recipe: Recipe, split: Part, report: Report) -> Texts:
+    """The pairs of a split, read anew at every call. Problems are reported once."""
+    data = recipe.data
+    if isinstance(data, NumberData):
+        count = {"train": data.train, "valid": data.valid, "test": data.test}[split]
+        pairs = number_pairs(count, largest=data.largest, seed=recipe.seed, part=split)
+        return lambda: iter(pairs)
+    if not isinstance(data, PairData):
+        raise RegardError(f"data.kind: {data.KIND} holds no pairs to translate; take pairs or numbers")
+    given = {"train": data.train, "valid": data.valid, "test": data.test}
+    own = given[split]
+    held_out = [each for each in ("valid", "test") if given[each] is None]
+    place = data.train if own is None else own
+    reports = [report]
+
+    def texts() -> Iterator[tuple[str, str]]:
+        # What is wrong with a file is said the first time it is read, not at every reading.
+        noted = reports.pop() if reports and own is not None else Report()
+        pairs = read_pairs(
+            _placed(data.folder, place),
+            columns=data.columns,
+            policy=data.policy,
+            report=noted,
+            limit=data.longest,
+        )
+        if split == "train" or own is None:
+            pairs = (pair for pair in pairs if split_of(pair[0], data.held_out, held_out) == split)
+        return iter(pairs)
+
+    return texts
+
+
+def split_of(source: str, share: float, held_out: list[str]) -> str:
+    """Where a source belongs, decided by the source alone, so that all its translations fall together."""
+    number = int.from_bytes(hashlib.blake2b(source.encode(), digest_size=8).digest(), "big") / 2**64
+    for split in held_out:
+        if number < share:
+            return split
+        number -= share
+    return "train"
+
+
+def _placed(folder: str, place: Place) -> Place:
+    if isinstance(place, Parallel):
+        return Parallel(located(folder, place.source), located(folder, place.target))
+    return located(folder, place)
+
+
+def _trained(recipe: Recipe, texts: Texts) -> dict[str, Tokenizer]:
+    if recipe.tokens.joint:
+        return {"source": trained(recipe, (side for pair in texts() for side in pair))}
+    sides = ("source", "target")
+    return {side: trained(recipe, (pair[i] for pair in texts())) for i, side in enumerate(sides)}
+
+
+def trained(recipe: Recipe, texts: Iterable[str]) -> Tokenizer:
+    """A tokenizer of the kind and size that a recipe asks for."""
+    wanted = recipe.tokens
+    return Tokenizer.train(texts, kind=wanted.kind, size=wanted.size, least=wanted.least)
+
+
+def _feed(recipe: Recipe, texts: Texts, source: Tokenizer, target: Tokenizer) -> PairFeed:
+    sides = tokenize_pairs(texts(), source, target)
+    return PairFeed(*sides, budget=recipe.training.batch, seed=recipe.seed, longest=recipe.tokens.longest)

@@ -1,0 +1,69 @@
+"""Averaging: weights that are a mean over time, calmer than the last ones."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+
+
+class RunningMean:
+    """An exponential mean of the weights after every update.
+
+    m_t = Σ_s d^(t-s) w_s / Σ_s d^(t-s), kept as m_t = m_{t-1} + (w_t - m_{t-1}) (1 - d) / (1 - d^t): no trace of
+    the first random weights is in it, however short the run (the correction of Adam, Kingma 2015, section 3).
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        if not 0 < decay < 1:
+            raise RegardError(f"averaging.ema = {decay}: it keeps this much of itself, such as 0.999")
+        self.decay = decay
+        self._weights = dict(model.named_parameters())
+        self.means = {name: torch.zeros_like(weight) for name, weight in self._weights.items()}
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Take in the weights as they are after this update, counted from 1."""
+        share = (1 - self.decay) / (1 - self.decay**step)
+        torch._foreach_lerp_(list(self.means.values()), list(self._weights.values()), share)
+
+    @torch.no_grad()
+    def restore(self, means: Mapping[str, Tensor]) -> None:
+        """Go on from means that were kept."""
+        for name, mean in self.means.items():
+            mean.copy_(means[name])
+
+    @torch.no_grad()
+    def install(self) -> None:
+        """Put the means into the model, for good."""
+        torch._foreach_copy_(list(self._weights.values()), list(self.means.values()))
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """The means in the model, and the weights put back afterwards, to the bit."""
+        kept = [weight.detach().clone() for weight in self._weights.values()]
+        self.install()
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                torch._foreach_copy_(list(self._weights.values()), kept)
+
+
+def mean_of(several: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several sets of weights (the paper's averaging of checkpoints; Vaswani 2017, section 6.1).
+
+    Summed in double precision, so that the order does not matter. What is no fraction, such as a counter, is taken
+    from the last set.
+    """
+    if not several:
+        raise RegardError("a mean of no weights: there is no checkpoint to average")
+    means = {}
+    for name, last in several[-1].items():
+        if last.is_floating_point():
+            means[name] = torch.stack([weights[name].double() for weights in several]).mean(0).to(last.dtype)
+        else:
+            means[name] = last
+    return means

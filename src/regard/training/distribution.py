@@ -1,0 +1,127 @@
+"""Distribution: several processes that train one model, as `torchrun` starts them.
+
+All processes see the same folder; the first one writes.
+"""
+
+import gc
+import json
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from regard.data.batches import Batch
+from regard.models.protocols import Loss, Trains
+from regard.training.weights import weights_of
+
+Value = TypeVar("Value")
+
+# The others wait while the first process evaluates, which may mean to decode a whole test set.
+PATIENCE = timedelta(hours=2)
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes that train together, seen from one of them."""
+
+    device: torch.device
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this one writes and reports."""
+        return self.rank == 0
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        """The sum over all processes, in place."""
+        if self.size > 1:
+            distributed.all_reduce(tensor)
+        return tensor
+
+    def share(self, value: Value) -> Value:
+        """The first process's value, for all: something that JSON can say (torch would send a pickle)."""
+        if self.size == 1:
+            return value
+        said = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8, device=self.device)
+        size = torch.tensor([len(said)], device=self.device)
+        distributed.broadcast(size, src=0)
+        heard = said if self.first else torch.zeros(int(size), dtype=torch.uint8, device=self.device)
+        distributed.broadcast(heard, src=0)
+        return json.loads(bytes(heard.tolist()))
+
+    def spread(self, model: nn.Module) -> None:
+        """Give every process the first one's weights."""
+        if self.size > 1:
+            for weight in weights_of(model).values():
+                distributed.broadcast(weight, src=0)
+
+
+@contextmanager
+def joined(device: torch.device | str) -> Iterator[World]:
+    """The processes of this training: one, or as many as torchrun says in WORLD_SIZE (gloo on CPU, nccl on GPU)."""
+    device = torch.device(device)
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield World(device)
+        return
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    ours = not distributed.is_initialized()
+    if ours:
+        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    yield World(device, distributed.get_rank(), distributed.get_world_size())
+    # After an error the group is left to the end of the process: an error holds on to the frames it came through, and
+    # so to what must be gone before the group is. A wrapped model freed later than its group can hang in there.
+    if ours:
+        gc.collect()
+        distributed.destroy_process_group()
+
+
+class Scored(nn.Module):
+    """A model whose `forward` is its loss, which is what DistributedDataParallel needs to see.
+
+    An idle process, for which an update has no rows, scores another's row and counts it as nothing: it has to take
+    part in the sum of the gradients all the same.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Batch, *, idle: bool = False) -> Loss:
+        """The summed loss of a batch."""
+        loss = cast(Trains[Batch], self.model).loss(batch)
+        if not idle:
+            return loss
+        nothing = {name: metric * 0 for name, metric in loss.metrics.items()}
+        return Loss(loss.total * 0, loss.count * 0, nothing)
+
+
+def scored(model: nn.Module, world: World, *, first: Batch) -> nn.Module:
+    """A model as what scores batches; with several processes, one that averages the gradients over them.
+
+    The first batch is tried out to see whether all weights take part: looking for those that do not costs time at
+    every update.
+    """
+    if world.size == 1:
+        return Scored(model)
+    alone = Scored(model)
+    alone(first).total.backward()
+    unused = any(weight.grad is None for weight in model.parameters() if weight.requires_grad)
+    model.zero_grad(set_to_none=True)
+    somewhere = world.sum_(torch.tensor(float(unused), device=world.device)).item() > 0
+    return DistributedDataParallel(alone, find_unused_parameters=somewhere)
+
+
+def apart(module: nn.Module, *, sync: bool) -> AbstractContextManager[None]:
+    """Around forward and backward of a part of an update: gradients stay here, unless it is the last part."""
+    if sync or not isinstance(module, DistributedDataParallel):
+        return nullcontext()
+    return module.no_sync()

@@ -1,0 +1,143 @@
+"""An experiment: from a recipe to a run folder, and on from where one was left."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.data.lines import Report
+from regard.decoding.evaluating import evaluating
+from regard.runs.building import build_model
+from regard.runs.card import write_card
+from regard.runs.folder import RunFolder
+from regard.runs.load import chosen_device
+from regard.runs.metrics import Metric
+from regard.runs.recipe import Recipe
+from regard.runs.tasks import prepare
+from regard.runs.tasks.prepared import Prepared
+from regard.training.distribution import World, joined
+from regard.training.loop import train
+from regard.training.observers import Observer, Outcome
+from regard.training.transfer import transfer
+from regard.training.weights import weights_of
+
+Watchers = Callable[[RunFolder], Sequence[Observer]]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What an experiment came to."""
+
+    run: RunFolder
+    outcome: Outcome
+    metrics: Sequence[Metric]  # on the test set; nothing when it was asked to stop before the end
+
+
+def begin(
+    recipe: Recipe,
+    path: Path,
+    *,
+    overwrite: bool = False,
+    device: str | None = None,
+    observers: Watchers = lambda run: (),
+    say: Say = lambda message: None,
+) -> Finished:
+    """Train a recipe into a new run folder."""
+    with joined(chosen_device(device)) as world:
+        if world.first:
+            run = RunFolder.new(path, overwrite=overwrite)
+            run.save_recipe(recipe)
+        world.share(True)  # the others go on once the folder is there
+        return _go(RunFolder(path), recipe, world, observers, say, resume=False)
+
+
+def resume(
+    path: Path,
+    *,
+    device: str | None = None,
+    observers: Watchers = lambda run: (),
+    say: Say = lambda message: None,
+) -> Finished:
+    """Go on with a run that was killed, stopped or lost power."""
+    run = RunFolder.existing(path)
+    with joined(chosen_device(device)) as world:
+        return _go(run, run.load_recipe(), world, observers, say, resume=True)
+
+
+def _go(
+    run: RunFolder, recipe: Recipe, world: World, observers: Watchers, say: Say, *, resume: bool
+) -> Finished:
+    prepared = _prepared(run, recipe, world, say if world.first else lambda message: None, resume=resume)
+    torch.manual_seed(recipe.seed)
+    model = build_model(prepared.config)
+    if recipe.init is not None:
+        earlier = RunFolder.existing(recipe.init.run)
+        transfer(model, earlier.load_weights(), parts=recipe.init.parts, freeze=recipe.init.freeze)
+    model = model.to(world.device)
+    began = time.monotonic()
+    outcome = train(
+        model,
+        prepared.train,
+        recipe.training,
+        folder=run.path,
+        evaluate=lambda each: _numbers(prepared.validate(each)),
+        observers=observers(run) if world.first else (),
+        seed=recipe.seed,
+        device=world.device,
+        resume=resume,
+    )
+    if outcome.stopped:
+        return Finished(run=run, outcome=outcome, metrics=())
+    metrics: Sequence[Metric] = ()
+    if world.first:
+        run.save_weights(weights_of(model))
+        say("evaluating on the test set …")
+        with evaluating(model):
+            metrics = prepared.test(model)
+        seconds = time.monotonic() - began
+        write_card(run, recipe, {**prepared.facts, **_facts(model, outcome, seconds)}, metrics)
+    world.share(True)
+    return Finished(run=run, outcome=outcome, metrics=metrics)
+
+
+def _prepared(run: RunFolder, recipe: Recipe, world: World, say: Say, *, resume: bool) -> Prepared:
+    """Data read; the first process writes down what was made of it, and the others take that."""
+    report = Report()
+    known = run.load_tokenizers() if resume and run.config.exists() else {}
+    labels = run.load_labels() if resume and run.config.exists() else None
+    say("reading the data …")
+    if world.first:
+        prepared = prepare(recipe, report, tokenizers=known, labels=labels)
+        run.save_tokenizers(prepared.tokenizers)
+        run.save_generation(recipe.decoding)
+        run.save_config(prepared.config, prepared.labels)  # last: it says that the others are there
+    world.share(True)
+    if not world.first:
+        prepared = prepare(recipe, report, tokenizers=run.load_tokenizers(), labels=run.load_labels())
+    if report.total:
+        say(str(report))
+    say(
+        ", ".join(
+            f"{name}: {fact:,}" if isinstance(fact, int) else f"{name}: {fact}"
+            for name, fact in prepared.facts.items()
+        )
+    )
+    return prepared
+
+
+def _facts(model: nn.Module, outcome: Outcome, seconds: float) -> Mapping[str, object]:
+    """What a reader of the model card wants to know about the training."""
+    return {
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "updates": outcome.step,
+        "weights": outcome.kind,
+        "minutes": round(seconds / 60, 1),
+    }
+
+
+def _numbers(metrics: Sequence[Metric]) -> dict[str, float]:
+    return {metric.name: metric.value for metric in metrics}

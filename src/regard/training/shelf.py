@@ -1,0 +1,72 @@
+"""The shelf: which checkpoints a training keeps, and which weights it ends with."""
+
+from pathlib import Path
+
+from torch import Tensor
+
+from regard.errors import RegardError
+from regard.runs.settings import Training
+from regard.training import checkpoints
+from regard.training.averaging import mean_of
+from regard.training.checkpoints import Checkpoint
+from regard.training.state import State
+
+
+class Shelf:
+    """The checkpoints of one training. Only the first process writes here."""
+
+    def __init__(self, folder: Path, settings: Training) -> None:
+        self.folder, self.settings = folder, settings
+
+    def open(self, *, resume: bool, notices: list[str]) -> Checkpoint | None:
+        """The checkpoint to go on from, if there is one. Newer ones that are broken are set aside and noted."""
+        checkpoints.tidy(self.folder)
+        if not resume:
+            if checkpoints.found(self.folder):
+                raise RegardError(f"{self.folder} has checkpoints already: resume, or use another folder")
+            return None
+        return checkpoints.newest(
+            self.folder, broken=lambda each: notices.append(checkpoints.set_aside(each))
+        )
+
+    def save(self, state: State) -> Path:
+        """A checkpoint; then, when it is safe, those that are no longer needed go."""
+        step = state.standing.step
+        new = checkpoints.write(self.folder, step, state.tensors(), about=state.about())
+        recent = [each.step for each in checkpoints.found(self.folder)][-self.settings.keep :]
+        checkpoints.prune(self.folder, {*recent, *self._averaged(step)})
+        checkpoints.prune(self.folder, {state.standing.best_step}, "best")
+        return new.path
+
+    def save_best(self, state: State, weights: dict[str, Tensor]) -> None:
+        """The best weights so far. The best before stay until a checkpoint knows of these."""
+        checkpoints.write(
+            self.folder, state.standing.step, weights, about=dict(state.standing.best), kind="best"
+        )
+
+    def best(self, step: int) -> dict[str, Tensor]:
+        """The weights that were best, at this step."""
+        for each in checkpoints.found(self.folder, "best"):
+            if each.step == step and each.intact():
+                return each.tensors()
+        raise RegardError(f"the best weights, of step {step}, are gone from {self.folder}, or broken")
+
+    def mean(self, step: int, notices: list[str]) -> tuple[dict[str, Tensor], int]:
+        """The mean of the last checkpoints up to a step, and of how many."""
+        steps = self._averaged(step)
+        several = []
+        for each in checkpoints.found(self.folder):
+            if each.step not in steps:
+                continue
+            if each.intact():
+                several.append(each.tensors("weights/"))
+            else:
+                notices.append(f"{each.path.name} is broken: the mean is without it")
+        return mean_of(several), len(several)
+
+    def _averaged(self, end: int) -> list[int]:
+        """The steps that the mean is over. One saved only because of a signal is not: it would change the result."""
+        last, save = self.settings.averaging.last, self.settings.save
+        steps = [each.step for each in checkpoints.found(self.folder)]
+        regular = [step for step in steps if step == end or step % save == 0]
+        return regular[-last:] if last else []

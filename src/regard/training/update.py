@@ -1,0 +1,142 @@
+"""One update: score the parts of a batch, sum their gradients, check them, and only then change the weights."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.data.batches import Batch, Feed
+from regard.errors import RegardError
+from regard.models.protocols import Loss
+from regard.runs.settings import Training
+from regard.training.distribution import World, apart, scored
+from regard.training.observers import Update
+from regard.training.optimiser import normalise_
+from regard.training.precision import autocast
+from regard.training.schedules import rate_at
+from regard.training.state import State
+from regard.training.turns import Turn, share_of
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What this process does of an update: its batches, already where the model is."""
+
+    turn: Turn
+    batches: Sequence[Batch]
+    idle: bool  # there were fewer rows than processes, and none for this one
+
+
+@dataclass(frozen=True, eq=False)
+class Pending:
+    """Sums over an update that may still be under way on a GPU: nobody has waited for them."""
+
+    sums: Float[Tensor, " n"]  # total, count, processes asked to stop, then the metrics
+    metrics: Sequence[str]
+
+
+class Updater:
+    """Makes the updates of a training: `prepare`, `compute`, `apply`.
+
+    The mathematics does not depend on the number of processes or parts: gradients are sums, divided by the count
+    over all of them. Random numbers are a function of (seed, step, process), so none have to be remembered.
+    """
+
+    def __init__(self, state: State, settings: Training, *, world: World, seed: int) -> None:
+        self.state, self.settings, self.world, self.seed = state, settings, world, seed
+        self._scored: nn.Module | None = None
+        self._precision = autocast(settings, world.device)
+
+    def prepare(self, feed: Feed[Any], turn: Turn) -> Work:
+        """This process's rows of an update as batches."""
+        if not len(turn.samples):
+            raise RegardError(f"batch {turn.position} of epoch {turn.epoch} has no samples")
+        share = share_of(
+            turn.samples, rank=self.world.rank, size=self.world.size, parts=self.settings.accumulate
+        )
+        rows = share or [turn.samples[:1]]
+        return Work(turn, [feed.batch(each).to(self.world.device) for each in rows], idle=not share)
+
+    def compute(self, work: Work, *, stop: bool) -> Pending:
+        """Leave the summed gradients in the weights. Says `stop` to the other processes."""
+        if self._scored is None:
+            self._scored = scored(self.state.model, self.world, first=work.batches[0])
+        model = self._scored
+        torch.manual_seed(seed_of(self.seed, self.state.standing.step + 1, self.world.rank))
+        self.state.optimiser.zero_grad(set_to_none=True)
+        losses = []
+        for number, batch in enumerate(work.batches, 1):
+            with apart(model, sync=number == len(work.batches)):
+                with self._precision:
+                    loss = model(batch, idle=work.idle)
+                loss.total.backward()
+            losses.append(loss)
+        return _summed(losses, stop=stop, world=self.world)
+
+    def apply(self, work: Work, pending: Pending) -> tuple[Update, bool]:
+        """Change the weights, unless a number is not finite. What the update was; whether to stop after it.
+
+        Waits for the GPU once: everything that has to be known comes over in one piece.
+        """
+        state, step = self.state, self.state.standing.step + 1
+        trained = (weight for group in state.optimiser.param_groups for weight in group["params"])
+        gradients = [weight.grad for weight in trained if weight.grad is not None]
+        if not gradients:
+            raise RegardError("the loss depends on no weight that is trained: are the wrong parts frozen?")
+        # Processes are averaged over by DistributedDataParallel, so the sum is this many times what is there.
+        count_here = pending.sums[1].clamp(min=1) / self.world.size
+        norm = normalise_(gradients, count_here, clip=self.settings.clip)
+        values: list[float] = torch.cat([pending.sums, norm.to(pending.sums)[None]]).tolist()
+        total, count, stops, *metrics, length = values
+        if not (math.isfinite(total) and math.isfinite(length)):
+            raise RegardError(_not_finite(step, work.turn, total / max(count, 1), length))
+        rate = rate_at(step, self.settings)
+        for group in state.optimiser.param_groups:
+            group["lr"] = rate
+        state.optimiser.step()
+        if state.mean is not None:
+            state.mean.update(step)
+        update = Update(
+            step=step,
+            epoch=work.turn.epoch,
+            total=total,
+            count=int(count),
+            metrics=dict(zip(pending.metrics, metrics, strict=True)),
+            rate=rate,
+            norm=length,
+        )
+        return update, stops > 0
+
+
+def seed_of(seed: int, step: int, rank: int) -> int:
+    """A seed that has nothing to do with that of the step before, or of the next process."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {step} {rank}".encode()).digest()[:7])
+
+
+def _summed(losses: Sequence[Loss], *, stop: bool, world: World) -> Pending:
+    names = sorted(losses[0].metrics)
+    asked = torch.full((1,), float(stop), dtype=torch.float64, device=world.device)
+    parts = []
+    for loss in losses:
+        total, count, *metrics = (
+            value.detach().to(world.device, torch.float64)
+            for value in (loss.total, loss.count, *(loss.metrics[name] for name in names))
+        )
+        parts.append(torch.cat([torch.stack([total, count]), asked, *(metric[None] for metric in metrics)]))
+    sums = parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+    return Pending(world.sum_(sums), names)
+
+
+def _not_finite(step: int, turn: Turn, loss: float, norm: float) -> str:
+    some = ", ".join(str(number) for number in list(turn.samples)[:8])
+    more = ", …" if len(turn.samples) > 8 else ""
+    return (
+        f"step {step} stops before its update: the loss is {loss}, the norm of the gradient {norm} "
+        f"(epoch {turn.epoch}, batch {turn.position}, samples {some}{more}); "
+        "the weights are as they were: lower the rate, warm up longer, or look at these samples"
+    )

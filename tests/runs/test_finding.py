@@ -1,0 +1,78 @@
+"""Recipes are found, changed, and refused in one line."""
+
+import pytest
+
+from regard import RegardError
+from regard.models.transformer import base
+from regard.runs.finding import find, parse, resolve, shipped, written
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_shipped_recipe_is_whole_says_what_it_is_and_comes_back_from_its_own_yaml(name: str) -> None:
+    recipe = find(name)
+    assert 20 < len(recipe.about) < 160
+    assert resolve(parse(written(recipe), name)) == recipe
+
+
+def test_settings_are_changed_by_their_path() -> None:
+    recipe = find("numbers", ["model.width=256", "training.averaging.last=3", "training.rate=1e-4", "seed=7"])
+    assert (recipe.model.width, recipe.training.averaging.last, recipe.training.rate, recipe.seed) == (
+        256,
+        3,
+        1e-4,
+        7,
+    )
+    assert find("numbers").model.width != 256
+
+
+def test_a_preset_gives_way_to_what_is_said_beside_it() -> None:
+    recipe = resolve(
+        {"data": {"kind": "numbers"}, "model": {"kind": "transformer", "preset": "base", "dropout": 0.25}}
+    )
+    assert recipe.model.width == base().width
+    assert recipe.model.dropout == 0.25
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("numers", [], "did you mean numbers?"),
+        ("qqq", [], "`regard recipes` lists"),
+        ("missing.yaml", [], "missing.yaml: the recipe cannot be read"),
+        ("numbers", ["model.wdth=3"], "model.wdth: no such setting; did you mean width (a whole number)?"),
+        ("numbers", ["training.steps=many"], "training.steps: 'many' is not a whole number"),
+        ("numbers", ["training.steps"], "say --set training.steps=500"),
+        ("numbers", ["=3"], "say --set"),
+        ("numbers", ["model.preset=huge"], "model.preset: 'huge' is not a preset of transformer; there are: tiny, base, big"),
+        ("numbers", ["training.steps=[1"], "cannot read this value"),
+        ("numbers", ["data.kind=number"], "data.kind: 'number' is none of numbers"),
+        ("numbers", ["training.steps=0"], "training.steps"),
+        ("numbers", ["training.rate=-1"], "training.rate"),
+        ("numbers", ["model.dropout=2"], "dropout=2"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line(name: str, changes: list[str], said: str) -> None:
+    with pytest.raises(RegardError) as error:
+        find(name, changes)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"data: [1", "mine.yaml:1: not YAML"),
+        (b"- a\n- b\n", "mine.yaml: a recipe has data, model, training"),
+        (b"\xff\xfe\x00", "this is not UTF-8 text"),
+        (b"", "a recipe has data"),
+        (b"data: {kind: numbers}\n", "model is missing"),
+        (b"!!python/object/apply:os.system ['true']\n", "not YAML"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(tmp_path, text: bytes, said: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(text)
+    with pytest.raises(RegardError) as error:
+        find(str(path))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)

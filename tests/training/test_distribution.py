@@ -1,0 +1,85 @@
+"""Several processes train the model that one would."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from training.toys import Words, same
+
+TESTS = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("processes")
+    done = subprocess.run(
+        [sys.executable, TESTS / "training" / "processes.py", folder],
+        env={**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def told(folder: Path, name: str, rank: int = 0) -> dict[str, Any]:
+    return json.loads((folder / f"{name}-{rank}.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("several", "size", "alone"),
+    [
+        ("pair", 2, "alone"),
+        ("pair-in-parts", 2, "alone"),
+        ("three", 3, "alone-last"),  # with weights that take no part
+        ("pair-best", 2, "alone-best"),
+        ("pair-single-rows", 2, "alone-single-rows"),
+        ("resumed", 3, "alone"),
+    ],
+)
+def test_several_processes_are_as_one(several: str, size: int, alone: str, trained: Path) -> None:
+    expected = load_file(trained / f"{alone}-0.safetensors")
+    found = [load_file(trained / f"{several}-{rank}.safetensors") for rank in range(size)]
+    for name, weight in expected.items():
+        torch.testing.assert_close(found[0][name], weight, rtol=0, atol=1e-12)
+    assert all(same(each, found[0]) for each in found)
+    one, many = told(trained, alone), told(trained, several)
+    assert (one["step"], one["kind"]) == (many["step"], many["kind"])
+    assert many["metrics"] == pytest.approx(one["metrics"], abs=1e-12)
+    first = len(one["updates"]) - len(many["updates"])
+    for ours, theirs in zip(many["updates"], one["updates"][first:], strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-9)
+
+
+def test_what_is_compared_has_learned_something(trained: Path) -> None:
+    losses = [total / count for _, _, total, count, _, _ in told(trained, "alone")["updates"]]
+    assert losses[-1] < 0.8 * losses[0]
+    assert told(trained, "alone-best")["step"] < 12
+
+
+def test_each_sample_is_seen_once_an_epoch(trained: Path) -> None:
+    taken = [told(trained, "pair", rank)["taken"] for rank in range(2)]
+    order = [samples for epoch in range(3) for samples in Words(23, size=5).order(epoch)][:12]
+    # Each process also tries out its first batch, which is one it takes anyway: the feed is asked for it once.
+    assert sorted(taken[0] + taken[1]) == sorted(sample for samples in order for sample in samples)
+    assert len(taken[0]) > 20
+    assert len(taken[1]) > 20
+
+
+def test_one_process_that_is_asked_to_stop_stops_all_at_the_same_update(trained: Path) -> None:
+    assert [told(trained, "stopped", rank)["stopped"] for rank in range(2)] == [True, True]
+    assert [told(trained, "stopped", rank)["step"] for rank in range(2)] == [5, 5]
+    assert [line[0] for line in told(trained, "resumed")["updates"]] == list(range(6, 13))
+
+
+def test_a_loss_that_is_not_finite_in_one_process_stops_all(trained: Path) -> None:
+    errors = [(trained / f"poisoned-{rank}.error").read_text() for rank in range(2)]
+    assert errors[0] == errors[1]
+    assert "step 1 stops before its update: the loss is nan" in errors[0]

@@ -1,0 +1,199 @@
+"""From a recipe to a run folder that answers, for every task."""
+
+import json
+
+import pytest
+import torch
+from runs.small import TRAINING, classification, language, numbers, trained, write_table, write_text
+
+import regard
+from regard import RegardError
+from regard.data.lines import Report
+from regard.runs.folder import RunFolder
+from regard.runs.load import load
+from regard.runs.tasks import prepare
+from regard.runs.tasks.translation import pairs_of
+from regard.training.experiment import begin, resume
+from regard.training.log import Log
+
+RECURRENT = {"kind": "recurrent", "width": 16, "embedding_width": 8, "attention": "additive"}
+
+
+def test_a_run_folder_holds_what_people_expect(tmp_path) -> None:
+    path = trained(numbers(), tmp_path / "run")
+    names = {file.name for file in path.iterdir()}
+    assert names >= {
+        "config.json", "model.safetensors", "tokenizer.json", "generation_config.json", "README.md", "recipe.yaml",
+        "checkpoints", "metrics.json",
+    }  # fmt: skip
+    assert not [file for file in path.rglob("*") if file.suffix in (".pt", ".pkl", ".bin", ".pth")]
+    card = (path / "README.md").read_text()
+    assert "regard translate" in card
+    assert "nrefs:1" in card
+    assert "regard train" in card
+    assert {each["name"] for each in json.loads((path / "metrics.json").read_text())} == {
+        "bleu",
+        "chrf",
+        "exact",
+    }
+
+
+@pytest.mark.parametrize("changes", [{}, {"model": RECURRENT}])
+def test_a_loaded_translator_gives_what_the_model_gave_when_it_was_trained(tmp_path, changes) -> None:
+    finished = begin(numbers(**changes), tmp_path / "run", device="cpu")
+    translator = load(finished.run.path, device="cpu")
+    texts = ["one", "twenty-two", ""]
+    answers = translator.translate(texts)
+    assert len(answers) == 3
+    assert answers[2] == ""
+    test = list(pairs_of(numbers(), "test", Report())())
+    exact = sum(
+        answer == target
+        for answer, (_, target) in zip(translator.translate([s for s, _ in test]), test, strict=True)
+    )
+    assert {m.name: m.value for m in finished.metrics}["exact"] == exact / len(test)
+    scores = translator.score(["one", "two"], ["un", "deux"])
+    assert all(score < 0 for score in scores)
+    best = translator.hypotheses(["twenty"], count=3)[0]
+    assert [one.score for one in best] == sorted((one.score for one in best), reverse=True)
+
+
+def test_a_language_model_writes_streams_and_scores(tmp_path) -> None:
+    writer = load(trained(language(write_text(tmp_path)), tmp_path / "run"), device="cpu")
+    whole = writer.generate(["line "], seed=3)[0]
+    assert "".join(writer.stream("line ", seed=3)) == whole
+    assert writer.generate(["line ", "line "], seed=3)[0] == whole
+    assert writer.score(["line 1"])[0] < 0
+    assert isinstance(writer.generate([""], temperature=0.0)[0], str)
+
+
+def test_a_language_model_of_lines_begins_them_all_alike(tmp_path) -> None:
+    text = write_text(tmp_path)
+    recipe = language(text, data={"kind": "text", "train": str(text), "unit": "lines"})
+    writer = load(trained(recipe, tmp_path / "run"), device="cpu")
+    assert writer.lines
+    assert writer._prompts(["l"]).tokens[0, 0] == 1
+
+
+def test_a_classifier_names_the_labels_of_its_texts(tmp_path) -> None:
+    sorter = load(trained(classification(write_table(tmp_path)), tmp_path / "run"), device="cpu")
+    assert set(sorter.classify(["aeiou", "bcd"])) <= {"vowels", "consonants"}
+    for likely in sorter.probabilities(["aeiou", "bcd"]):
+        assert sum(likely.values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_counter_counts(tmp_path) -> None:
+    recipe = numbers(
+        data={"kind": "counting", "train": 500, "valid": 100, "test": 100}, model={"kind": "counter"}
+    )
+    finished = begin(recipe, tmp_path / "run", device="cpu")
+    assert {metric.name for metric in finished.metrics} == {"loss", "perplexity", "accuracy"}
+
+
+def test_a_finished_run_resumed_ends_with_the_same_bits(tmp_path) -> None:
+    path = trained(numbers(), tmp_path / "run")
+    before = RunFolder(path).load_weights()
+    resume(path, device="cpu")
+    after = RunFolder(path).load_weights()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_run_stopped_half_way_and_resumed_is_the_whole_run(tmp_path) -> None:
+    whole = RunFolder(trained(numbers(), tmp_path / "whole")).load_weights()
+
+    class Stops(Log):
+        def stepped(self, update) -> None:
+            if update.step == 1:
+                import os
+                import signal
+
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    finished = begin(numbers(), tmp_path / "run", device="cpu", observers=lambda run: [Stops(run.log)])
+    assert finished.outcome.stopped
+    with pytest.raises(RegardError, match="no model yet"):
+        load(tmp_path / "run")
+    resume(tmp_path / "run", device="cpu")
+    halves = RunFolder(tmp_path / "run").load_weights()
+    assert all(torch.equal(whole[name], halves[name]) for name in whole)
+
+
+def test_an_earlier_run_lends_its_encoder(tmp_path) -> None:
+    first = trained(numbers(seed=5), tmp_path / "first")
+    init = {"run": str(first), "parts": ["encoder"], "freeze": True}
+    second = trained(numbers(init=init), tmp_path / "second")
+    lent, now = RunFolder(first).load_weights(), RunFolder(second).load_weights()
+    encoder = [name for name in lent if name.startswith("encoder.")]
+    assert encoder
+    assert all(torch.equal(lent[name], now[name]) for name in encoder)
+    assert not torch.equal(lent["target_embedding.table"], now["target_embedding.table"])
+
+
+def test_separate_vocabularies_are_two_tokenizers(tmp_path) -> None:
+    path = trained(numbers(tokens={"kind": "word", "joint": False}), tmp_path / "run")
+    assert (path / "tokenizer.target.json").exists()
+    translator = load(path, device="cpu")
+    assert translator.source.size != translator.target.size or translator.source is not translator.target
+    assert len(translator.translate(["one"])) == 1
+
+
+def test_pairs_that_are_held_out_are_never_trained_on(tmp_path) -> None:
+    table = tmp_path / "pairs.tsv"
+    table.write_text("".join(f"source {i % 50}\ttarget {i}\n" for i in range(200)), "utf-8")
+    recipe = numbers(data={"kind": "pairs", "train": str(table), "held_out": 0.2})
+    splits = {
+        split: {source for source, _ in pairs_of(recipe, split, Report())()}
+        for split in ("train", "valid", "test")
+    }
+    assert all(splits.values())
+    assert splits["train"].isdisjoint(splits["valid"] | splits["test"])
+    assert splits["valid"].isdisjoint(splits["test"])
+    assert len(set.union(*splits.values())) == 50
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": {"kind": "language"}}, "language does not translate"),
+        ({"data": {"kind": "text", "train": "x.txt"}}, "a language model reads text"),
+        ({"data": {"kind": "pairs", "train": "nowhere.tsv"}}, "nowhere.tsv"),
+        ({"data": {"kind": "counting"}}, "the counter counts"),
+    ],
+)
+def test_what_does_not_go_together_is_said_in_one_line(changes, said) -> None:
+    with pytest.raises(RegardError) as error:
+        prepare(numbers(**changes), Report())
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_weights_of_another_model_are_refused_in_one_line(tmp_path) -> None:
+    path = trained(numbers(), tmp_path / "run")
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "inner": 24}))
+    with pytest.raises(RegardError, match=r"does not fit .*config\.json") as error:
+        regard.load(path)
+    assert "\n" not in str(error.value)
+
+
+def test_decoding_can_be_changed_by_hand_in_the_folder(tmp_path) -> None:
+    path = trained(numbers(), tmp_path / "run")
+    changed = json.loads((path / "generation_config.json").read_text()) | {"num_beams": 3}
+    (path / "generation_config.json").write_text(json.dumps(changed))
+    assert load(path).decoding.beam == 3
+    (path / "generation_config.json").write_text(json.dumps({**changed, "num_beams": "many"}))
+    with pytest.raises(RegardError, match=r"beam: 'many' is not a whole number"):
+        load(path)
+
+
+def test_validation_can_decode(tmp_path) -> None:
+    said: list[dict[str, float]] = []
+
+    class Hears(Log):
+        def evaluated(self, step, metrics) -> None:
+            said.append(dict(metrics))
+
+    recipe = numbers(training={**TRAINING, "decode": 3})
+    begin(recipe, tmp_path / "run", device="cpu", observers=lambda run: [Hears(run.log)])
+    assert len(said) == 2
+    assert {"loss", "bleu", "exact"} <= said[0].keys()

@@ -1,0 +1,316 @@
+"""The loop against one written out by hand, and its promises about stopping and going on."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from training.toys import Notebook, Toy, Words, copied, plan, same, toy, validation
+
+from regard.data.batches import Sequences
+from regard.errors import RegardError
+from regard.models.protocols import Loss
+from regard.training import checkpoints
+from regard.training.loop import train
+from regard.training.observers import Observer, Update
+
+
+def by_hand(model: Toy, feed: Words, steps: int) -> list[torch.Tensor]:
+    """Plain AdamW on mean losses: what the loop is to do, in the usual way. The weights after every update."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0)
+    order = [samples for epoch in range(9) for samples in feed.order(epoch)]
+    path = []
+    for step, samples in enumerate(order[:steps], 1):
+        optimiser.param_groups[0]["lr"] = 0.05 * min(step / 3, 1)
+        loss = model.loss(feed.batch(samples))
+        optimiser.zero_grad()
+        (loss.total / loss.count).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+        optimiser.step()
+        path.append(torch.cat([weight.detach().flatten().clone() for weight in model.parameters()]))
+    return path
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 7])
+def test_updates_are_those_of_a_plain_loop_whatever_the_number_of_parts(
+    accumulate: int, tmp_path: Path
+) -> None:
+    ours, theirs = toy().double(), toy().double()
+    path = by_hand(theirs, Words(), 12)
+    train(ours, Words(), plan(accumulate=accumulate, clip=0.3), folder=tmp_path, seed=1)
+    found = torch.cat([weight.flatten() for weight in ours.parameters()])
+    torch.testing.assert_close(found, path[-1], rtol=0, atol=1e-6)  # 1e-6: clip / (norm + 1e-6) in both
+    assert not torch.allclose(path[0], path[-1], atol=1e-2)
+
+
+def test_every_sample_is_taken_once_an_epoch(tmp_path: Path) -> None:
+    feed = Words(37, size=5)
+    train(toy(), feed, plan(steps=16, accumulate=3), folder=tmp_path, seed=1)
+    assert sorted(feed.taken[:37]) == list(range(37))
+    assert sorted(feed.taken[37:]) == list(range(37))
+
+
+def test_an_update_is_reported_in_sums_over_its_parts(tmp_path: Path) -> None:
+    feed, notes = Words(), Notebook()
+    expected = toy().loss(feed.batch(feed.order(0)[0]))
+    train(toy(), feed, plan(accumulate=2), folder=tmp_path, seed=1, observers=[notes])
+    first = notes.updates[0]
+    assert first.total == pytest.approx(float(expected.total.detach()), rel=1e-6)
+    assert (first.step, first.epoch, first.count) == (1, 0, int(expected.count))
+    assert first.metrics["accuracy"] == float(expected.metrics["accuracy"])
+    assert [update.epoch for update in notes.updates] == [0] * 8 + [1] * 4
+    assert notes.closed
+
+
+@pytest.mark.parametrize("stop", [1, 4, 5, 11])
+@pytest.mark.parametrize("options", [{}, {"ema": 0.9}, {"last": 2}, {"patience": 9}])
+def test_stopped_and_resumed_is_as_if_never_stopped(
+    stop: int, options: dict[str, float], tmp_path: Path
+) -> None:
+    class Stop(Observer):
+        def stepping(self, step: int) -> None:
+            if step == stop:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    settings = plan(accumulate=2, **options)
+
+    def run(folder: Path, *, resume: bool = False, observer: Observer | None = None):  # type: ignore[no-untyped-def]
+        model = toy(dropout=0.3)
+        watching = [] if observer is None else [observer]
+        return train(
+            model,
+            Words(),
+            settings,
+            folder=folder,
+            seed=1,
+            evaluate=validation,
+            resume=resume,
+            observers=watching,
+        )
+
+    whole = run(tmp_path / "whole")
+    stopped = run(tmp_path / "halves", observer=Stop())
+    assert (stopped.stopped, stopped.step, whole.stopped) == (True, stop, False)
+    torch.rand(7)  # whatever else draws random numbers meanwhile
+    resumed = run(tmp_path / "halves", resume=True)
+    assert same(resumed.weights, whole.weights)
+    assert (resumed.metrics, resumed.kind) == (whole.metrics, whole.kind)
+    again = run(tmp_path / "halves", resume=True)
+    assert same(again.weights, whole.weights)
+    assert again.metrics == whole.metrics
+
+
+def test_signal_handlers_are_put_back(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    train(toy(), Words(), plan(), folder=tmp_path, seed=1)
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_what_is_not_finite_stops_before_the_update(where: str, tmp_path: Path) -> None:
+    class Fragile(Toy):
+        calls = 0
+
+        def loss(self, batch: Sequences) -> Loss:
+            self.calls += 1
+            loss = super().loss(batch)
+            if self.calls < 7:
+                return loss
+            if where == "loss":
+                return Loss(loss.total + torch.tensor(float("inf")), loss.count, loss.metrics)
+            return Loss(loss.total + torch.sqrt(self.inner.bias[0] * 0.0), loss.count, loss.metrics)
+
+    seen: dict[int, dict[str, torch.Tensor]] = {}
+
+    class Keep(Observer):
+        def stepped(self, update: Update) -> None:
+            seen[update.step] = copied(model)
+
+    torch.manual_seed(5)
+    model, feed = Fragile(), Words()
+    with pytest.raises(RegardError, match=r"step 7 .*\(epoch 0, batch 6, samples ") as told:
+        train(model, feed, plan(), folder=tmp_path, seed=1, observers=[Keep()])
+    assert ", ".join(map(str, feed.order(0)[6])) in str(told.value)
+    assert list(seen) == [1, 2, 3, 4, 5, 6]
+    assert same(copied(model), seen[6])
+
+
+def test_evaluation_sees_the_model_as_it_answers(tmp_path: Path) -> None:
+    modes = []
+
+    def evaluate(model: nn.Module) -> dict[str, float]:
+        modes.append((model.training, torch.is_grad_enabled()))
+        return {"loss": 1.0}
+
+    notes = Notebook()
+    train(toy(), Words(), plan(steps=10), folder=tmp_path, seed=1, evaluate=evaluate, observers=[notes])
+    assert modes == [(False, False)] * 3
+    assert [step for step, _ in notes.evaluations] == [4, 8, 10]
+
+
+def test_evaluation_is_of_the_running_mean_and_training_goes_on_from_the_weights(tmp_path: Path) -> None:
+    seen, path = [], by_hand(toy(), Words(), 8)
+
+    def evaluate(model: nn.Module) -> dict[str, float]:
+        seen.append(torch.cat([weight.flatten().clone() for weight in model.parameters()]))
+        return {"loss": 1.0}
+
+    model = toy()
+    outcome = train(
+        model, Words(), plan(steps=8, ema=0.8, clip=0.3), folder=tmp_path, seed=1, evaluate=evaluate
+    )
+    powers = torch.tensor([0.8 ** (7 - i) for i in range(8)])
+    expected = (torch.stack(path) * powers[:, None]).sum(0) / powers.sum()
+    torch.testing.assert_close(seen[-1], expected, rtol=0, atol=1e-5)
+    assert torch.equal(torch.cat([weight.flatten() for weight in model.parameters()]), seen[-1])
+    assert outcome.kind == "running mean"
+
+
+def scripted(values: list[float], name: str = "loss"):  # type: ignore[no-untyped-def]
+    left = iter(values)
+    return lambda model: {name: next(left)}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("loss", [3.0, 2.0, 2.5, 2.0, 9.0]),
+        ("perplexity", [3.0, 2.0, 2.5, 2.0, 9.0]),
+        ("bleu", [3.0, 4.0, float("nan"), 4.0, 9.0]),
+    ],
+)
+def test_patience_ends_a_training_that_no_longer_improves(
+    name: str, values: list[float], tmp_path: Path
+) -> None:
+    kept: dict[int, dict[str, torch.Tensor]] = {}
+
+    class Keep(Observer):
+        def stepped(self, update: Update) -> None:
+            kept[update.step] = copied(model)
+
+    model = toy()
+    outcome = train(
+        model,
+        Words(),
+        plan(evaluate=2, patience=2, best=name),
+        folder=tmp_path,
+        seed=1,
+        evaluate=scripted(values, name),
+        observers=[Keep()],
+    )
+    assert (outcome.step, outcome.kind, outcome.stopped) == (8, "best, of step 4", False)
+    assert same(copied(model), kept[4])
+    assert not same(kept[4], kept[8])
+    assert outcome.metrics == {name: values[1]}
+    assert [each.step for each in checkpoints.found(tmp_path / "checkpoints", "best")] == [4]
+
+
+def test_only_better_weights_are_kept_as_the_best(tmp_path: Path) -> None:
+    left, kept = iter([3.0, 2.0, 2.5, 2.0, 1.0, 9.0]), []
+
+    def evaluate(model: nn.Module) -> dict[str, float]:
+        kept.append([each.step for each in checkpoints.found(tmp_path / "checkpoints", "best")])
+        return {"loss": next(left)}
+
+    train(toy(), Words(), plan(evaluate=2, save=100), folder=tmp_path, seed=1, evaluate=evaluate)
+    assert kept == [[], [2], [2, 4], [2, 4], [2, 4], [2, 4, 10]]
+    assert [each.step for each in checkpoints.found(tmp_path / "checkpoints", "best")] == [10]
+
+
+def test_the_mean_of_the_last_checkpoints_is_left_in_the_model(tmp_path: Path) -> None:
+    kept: dict[int, dict[str, torch.Tensor]] = {}
+
+    class Keep(Observer):
+        def stepped(self, update: Update) -> None:
+            kept[update.step] = copied(model)
+
+    model = toy()
+    outcome = train(
+        model,
+        Words(),
+        plan(steps=11, save=2, keep=1, last=3),
+        folder=tmp_path,
+        seed=1,
+        observers=[Keep()],
+        evaluate=validation,
+    )
+    for name, weight in model.state_dict().items():
+        expected = (kept[8][name] + kept[10][name] + kept[11][name]) / 3
+        torch.testing.assert_close(weight, expected)
+    assert outcome.kind == "mean of 3 checkpoints"
+    assert outcome.metrics == validation(model)
+    assert [each.step for each in checkpoints.found(tmp_path / "checkpoints")] == [8, 10, 11]
+
+
+def test_a_broken_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path) -> None:
+    whole = train(toy(), Words(), plan(keep=3), folder=tmp_path, seed=1)
+    last = checkpoints.found(tmp_path / "checkpoints")[-1]
+    content = bytearray(last.path.read_bytes())
+    content[-3] ^= 1
+    last.path.write_bytes(content)
+    notes = Notebook()
+    resumed = train(toy(), Words(), plan(keep=3), folder=tmp_path, seed=1, resume=True, observers=[notes])
+    assert [update.step for update in notes.updates] == [9, 10, 11, 12]
+    assert last.path.name in notes.notices[0]
+    assert last.path.name in resumed.notices[0]
+    assert same(resumed.weights, whole.weights)
+    assert last.intact()
+
+
+def test_a_run_is_not_trained_over(tmp_path: Path) -> None:
+    train(toy(), Words(), plan(), folder=tmp_path, seed=1)
+    with pytest.raises(RegardError, match="has checkpoints already"):
+        train(toy(), Words(), plan(), folder=tmp_path, seed=1)
+
+
+def test_parts_that_the_loss_does_not_need_are_left_alone(tmp_path: Path) -> None:
+    model = toy(spare=True)
+    before = copied(model.spare)
+    train(model, Words(), plan(decay=0.1), folder=tmp_path, seed=1)
+    assert same(copied(model.spare), before)
+
+
+def test_bfloat16_is_for_products_alone(tmp_path: Path) -> None:
+    seen = set()
+
+    class Looking(Toy):
+        def loss(self, batch: Sequences) -> Loss:
+            seen.add(self.inner(self.table(batch.tokens)).dtype)
+            return super().loss(batch)
+
+    model = Looking()
+    train(model, Words(), plan(precision="bfloat16"), folder=tmp_path, seed=1)
+    assert seen == {torch.bfloat16}
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"patience": 2}, "nothing is evaluated"),
+        ({"last": 2, "ema": 0.9}, "choose one"),
+        ({"ema": 1.0}, r"averaging.ema = 1.0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(
+    changes: dict[str, float], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(RegardError, match=message):
+        train(toy(), Words(), plan(**changes), folder=tmp_path, seed=1)
+
+
+def test_a_model_without_a_loss_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="Linear has no loss"):
+        train(nn.Linear(2, 2), Words(), plan(), folder=tmp_path, seed=1)
+
+
+def test_an_evaluation_without_what_is_best_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="best = 'bleu', but the evaluation gives loss, accuracy"):
+        train(toy(), Words(), plan(best="bleu"), folder=tmp_path, seed=1, evaluate=validation)
+
+
+def test_what_is_all_frozen_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="nothing to train"):
+        train(toy().requires_grad_(False), Words(), plan(), folder=tmp_path, seed=1)

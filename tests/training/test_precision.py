@@ -1,0 +1,47 @@
+"""Which numbers products are computed in, and whether they are the same every time."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+from training.toys import plan
+
+from regard.training.precision import autocast, deterministic
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"),
+    [("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)],
+)
+def test_on_a_cpu_bfloat16_has_to_be_asked_for(precision: str, expected: torch.dtype) -> None:
+    with autocast(plan(precision=precision), torch.device("cpu")):
+        assert (torch.ones(2, 2, device="cpu") @ torch.ones(2, 2, device="cpu")).dtype == expected
+
+
+@pytest.fixture
+def as_before() -> Iterator[None]:
+    known = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+    flags = torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = flags
+    os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+    if known is not None:
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = known
+
+
+@pytest.mark.usefixtures("as_before")
+def test_what_torch_cannot_do_the_same_way_twice_is_refused() -> None:
+    deterministic()
+    assert torch.are_deterministic_algorithms_enabled()
+    assert torch.backends.cudnn.deterministic
+    assert not torch.backends.cudnn.benchmark
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] in {":4096:8", ":16:8"}
+
+
+@pytest.mark.usefixtures("as_before")
+def test_a_workspace_that_somebody_chose_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    deterministic()
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
