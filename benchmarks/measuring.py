@@ -55,6 +55,7 @@ def machine() -> dict[str, object]:
     model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line), "")
     return {
         "cpu": model or platform.processor(),
+        **({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}),
         "threads": torch.get_num_threads(),
         "load at start": round(os.getloadavg()[0], 2),
         "torch": torch.__version__,

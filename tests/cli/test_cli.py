@@ -25,7 +25,7 @@ def outcome(capsys, *arguments):
     return ended.value.code, said.out, said.err
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["--version"], ["-h"], []])
+@pytest.mark.parametrize("arguments", [["--help"], ["gallery", "--help"], ["--version"], ["-h"], []])
 def test_asking_for_help_does_not_import_torch(arguments):
     script = (
         "import sys\nfrom regard.cli import main\n"
@@ -37,12 +37,12 @@ def test_asking_for_help_does_not_import_torch(arguments):
     assert "regard" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["gallery", "--help"]])
 def test_every_help_shows_examples(arguments):
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "100", "TERM": "dumb"})
     assert result.exit_code == 0
     assert "Examples" in result.output
-    assert "$ regard demo" in result.output
+    assert "$ regard gallery" in result.output
 
 
 def test_each_verb_is_listed_in_the_help():
@@ -57,13 +57,13 @@ def test_the_version_is_that_of_the_package():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["demo", "--sentence", ""], "no words"),
-        (["demo", "--sentence", " \n\t "], "no words"),
-        (["demo", "--sentence", "x " * 121], "121"),
-        (["demo", "--sentence"], "--sentence"),
-        (["demo", "--nonsense"], "--nonsense"),
+        (["gallery", "--sentence", ""], "no words"),
+        (["gallery", "--sentence", " \n\t "], "no words"),
+        (["gallery", "--sentence", "x " * 121], "121"),
+        (["gallery", "--sentence"], "--sentence"),
+        (["gallery", "--nonsense"], "--nonsense"),
         (["nonsense"], "nonsense"),
-        (["demo", "nonsense"], "nonsense"),
+        (["gallery", "nonsense"], "nonsense"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(capsys, tmp_path, monkeypatch, arguments, named):
@@ -79,7 +79,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(capsys, tmp_path, monkeypatch, ar
 @pytest.mark.parametrize("out", ["a-file", "a-file/inside"])
 def test_a_folder_that_cannot_be_written_is_named(capsys, tmp_path, out):
     (tmp_path / "a-file").touch()
-    code, said, err = outcome(capsys, "demo", "--out", str(tmp_path / out))
+    code, said, err = outcome(capsys, "gallery", "--out", str(tmp_path / out))
     assert (code, said) == (2, "")
     assert str(tmp_path / out) in err
     assert err.count("\n") == 1
@@ -89,8 +89,8 @@ def test_an_error_deep_inside_is_one_line_too(capsys, monkeypatch, tmp_path):
     def fail(*_):
         raise regard.RegardError("two\nlines")
 
-    monkeypatch.setattr("regard.cli.demo.show", fail)
-    code, _, err = outcome(capsys, "demo", "--out", str(tmp_path))
+    monkeypatch.setattr("regard.cli.gallery.show", fail)
+    code, _, err = outcome(capsys, "gallery", "--out", str(tmp_path))
     assert (code, err) == (2, "regard: two lines\n")
 
 
@@ -98,13 +98,13 @@ def test_what_is_no_mistake_of_the_user_is_not_hidden(monkeypatch, tmp_path):
     def fail(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("regard.cli.demo.show", fail)
+    monkeypatch.setattr("regard.cli.gallery.show", fail)
     with pytest.raises(ZeroDivisionError):
-        main(["demo", "--out", str(tmp_path)])
+        main(["gallery", "--out", str(tmp_path)])
 
 
 def test_an_interruption_ends_quietly_with_130(tmp_path):
-    command = [sys.executable, "-m", "regard", "demo", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "regard", "gallery", "--out", str(tmp_path)]
     # A shell that starts the tests in the background has them ignore Ctrl-C, and their children too.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from regard import __version__
-from regard.cli import demo
+from regard.cli import classify, demo, evaluate, gallery, generate, info, recipes, score, train, translate
 from regard.errors import RegardError
 
 app = typer.Typer(
     name="regard",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -34,17 +33,33 @@ def regard(
     """Attention models you can see."""
 
 
+def _examples(lines: str) -> str:
+    return "[bold]Examples[/]\n\n" + "\n\n".join(f"$ {line}" for line in lines.strip().splitlines())
+
+
 app.callback(
-    epilog="[bold]Examples[/]\n\n$ regard demo\n\n$ regard demo --help\n\n$ regard --version",
+    epilog=_examples("regard demo\nregard recipes\nregard train --help\nregard --install-completion")
 )(regard)
-app.command(
-    epilog="[bold]Examples[/]\n\n$ regard demo\n\n"
-    '$ regard demo --sentence "she sells sea shells by the sea shore"\n\n$ regard demo --out my-pictures'
-)(demo.demo)
+for verb, examples in (
+    (demo.demo, demo.EXAMPLES),
+    (train.train, train.EXAMPLES),
+    (train.resume, train.RESUME_EXAMPLES),
+    (translate.translate, translate.EXAMPLES),
+    (score.score, score.EXAMPLES),
+    (generate.generate, generate.EXAMPLES),
+    (classify.classify, classify.EXAMPLES),
+    (evaluate.evaluate, evaluate.EXAMPLES),
+    (info.info, info.EXAMPLES),
+    (recipes.recipes, recipes.EXAMPLES),
+    (gallery.gallery, gallery.EXAMPLES),
+):
+    app.command(epilog=_examples(examples))(verb)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 well, 2 for a mistake in what was asked (one line says which), 130 for Ctrl-C."""
+    """Run the command line and exit: 0 well, 2 for a mistake in what was asked (one line says which), 75 for a
+    training that was asked to stop and can be resumed, 130 for Ctrl-C.
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a letter shows ? instead
@@ -58,6 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:  # whoever read the output has had enough
+        sys.stderr.close()
+        sys.exit(141)
     except Exception as error:
         # Typer brings its own click or uses an installed one: a mistake in the options is known by what it can do.
         if isinstance(error, typer.Abort):

@@ -1,159 +1,112 @@
-"""`regard demo`: attention itself, over one sentence, under each score and each mask."""
+"""`regard demo`: a translator of numbers, trained from nothing while you watch."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.texts import Device, say
+
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from regard.runs.folder import RunFolder
 
-    from regard.sight.pictures.gallery import Exhibit
-
-SENTENCE = "who watches the watchmen while the watchmen watch the watch"
-_MOST = 120  # words: beyond, the pictures cannot be read
-_BLOCK = 39  # columns that a small map and its words need
+EXAMPLES = """
+regard demo
+regard demo --out runs/mine
+regard demo --set training.steps=100
+"""
+SHOWN = 5  # translations printed
 
 
 def demo(
-    sentence: Annotated[str, typer.Option(help="The words that look at one another.")] = SENTENCE,
-    out: Annotated[Path, typer.Option(help="The folder the pictures are written to.", file_okay=True)] = Path(
-        "pictures"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="The folder of the run; one left by an earlier demo is replaced.")
+    ] = Path("runs/demo"),
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=C", help="Change a setting of the recipe `demo`."),
+    ] = None,
+    device: Device = None,
 ) -> None:
-    """See attention: a sentence under every score and every mask, in the terminal and as PNG."""
+    """Train a translator of number words from English to French (a minute on two cores), and look at it."""
+    from regard.cli.train import watchers
+    from regard.runs.finding import find
+    from regard.training.experiment import begin
+
+    say(
+        "Teaching a small Transformer to say numbers in French: it begins with random weights, and learns from pairs"
+    )
+    say("such as “twenty-one” → “vingt et un”. The numbers it is tested on are never among them.")
+    say("")
+    recipe = find("demo", change or [])
+    finished = begin(recipe, out, overwrite=_ours(out), device=device, observers=watchers(), say=say)
+    if finished.outcome.stopped:
+        from regard.cli.train import finish
+
+        finish(finished)
+    show(finished.run, {metric.name: metric.value for metric in finished.metrics}, device)
+
+
+def show(run: "RunFolder", metrics: dict[str, float], device: str | None) -> None:
+    """Five translations, the rate of exact ones, the pictures, and what to try next."""
     from rich.console import Console
-
-    words = _words(sentence)
-    _make(out)
-    console = Console(highlight=False, markup=False)
-    _introduce(console)
-    show(console, words, out)
-
-
-def show(console: "Console", words: list[str], out: Path) -> None:
-    """Compute, print and write everything. What is heavy is imported here, after the first lines are on the screen."""
-    from regard.attention.explain import explain
-    from regard.sight.pictures.gallery import mask_exhibits, masks_over, score_exhibits
-    from regard.sight.pictures.heatmap import heatmap
-    from regard.sight.pictures.labels import plain
-    from regard.sight.pictures.sheet import sheet
-
-    scores, masks = score_exhibits(words), mask_exhibits(words)
-    scaled = scores[1].picture
-    note = "softmax(qᵀk / √d): each row is a word, and shows what it looks at"
-    large = heatmap(scaled.weights, words, words, title=plain(" ".join(words), 60), note=note)
-
-    console.print(large.terminal())
-    _heading(console, "Six scores", "how well a key answers a query")
-    _blocks(console, scores)
-    _heading(console, "Eight masks", "who may look at whom (grey or ·: may not)")
-    _blocks(console, masks)
-    _heading(console, "The masks alone", "print(mask.picture(6, 6)): ■ query i may look at key j")
-    _mask_pictures(
-        console, [(name, mask.picture(6, 6)) for name, _, _, mask in masks_over(6) if mask is not None]
-    )
-    _heading(console, "What the library does with the last of these calls", "print(regard.explain(call))")
-    console.print(str(explain(masks[-1].call)), soft_wrap=True)
-
-    large.png(out / "attention.png")
-    sheet([[each.picture for each in row] for row in (scores[:3], scores[3:])]).png(out / "scores.png")
-    sheet([[each.picture for each in row] for row in (masks[:4], masks[4:])]).png(out / "masks.png")
-    _heading(console, "Written", "the same, to look at closely")
-    for name, what in (
-        ("attention", "one map, large"),
-        ("scores", "the six scores"),
-        ("masks", "the eight masks"),
-    ):
-        console.print(f"{out / name}.png  {what}", soft_wrap=True)
-    _heading(console, "What to try next")
-    for line in NEXT:
-        console.print(line, soft_wrap=True)
-
-
-NEXT = (
-    'regard demo --sentence "she sells sea shells by the sea shore"',
-    "python -c 'import regard; print((regard.causal() & regard.window(3)).picture(9, 9))'",
-    "python -c 'import regard, torch; x = torch.randn(4, 8); print(regard.weigh(x, x, regard.causal()))'",
-)
-
-
-def _words(sentence: str) -> list[str]:
-    from regard.errors import RegardError
-
-    words = sentence.split()
-    if not words:
-        raise RegardError(f"--sentence {sentence!r} has no words: give at least one")
-    if len(words) > _MOST:
-        raise RegardError(
-            f"--sentence has {len(words)} words, and the demo shows at most {_MOST}: give fewer"
-        )
-    return words
-
-
-def _make(out: Path) -> None:
-    """The folder, tried before anything is computed."""
-    import tempfile
-
-    from regard.errors import RegardError
-
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=out).close()
-    except OSError as error:
-        raise RegardError(
-            f"--out {out} cannot be written to ({error.strerror}): choose another folder"
-        ) from error
-
-
-def _introduce(console: "Console") -> None:
-    from rich.text import Text
-
-    from regard import __version__
-
-    console.print(
-        Text.assemble(("regard", "bold"), (f" {__version__} · attention models you can see", "dim"))
-    )
-    console.print()
-    console.print(
-        "Each word looks at the words of its own sentence and finds those spelled like it. Nothing here is "
-        "trained: the vector of a word only counts its pieces of two and three letters."
-    )
-    console.print()
-
-
-def _heading(console: "Console", title: str, rest: str = "") -> None:
-    from rich.text import Text
-
-    console.print()
-    console.print(Text.assemble((title, "bold"), (f"  {rest}" if rest else "", "dim")))
-    console.print()
-
-
-def _blocks(console: "Console", exhibits: "list[Exhibit]") -> None:
-    """Small maps, as many side by side as fit, each with its name, equation and meaning to its right."""
     from rich.table import Table
-    from rich.text import Text
 
-    across = max(1, min(4, (console.width + 2) // _BLOCK))
-    table = Table.grid(padding=(0, 2, 0, 0))
-    width = min(console.width, 2 * _BLOCK if across == 1 else console.width // across)
-    for _ in range(across):
-        table.add_column(width=width - 2)
-    cells: list[RenderableType] = []
-    for each in exhibits:
-        about = Text.assemble((each.name, "bold"), "\n", each.equation, "\n", (each.meaning, "dim"))
-        block = Table.grid(padding=(0, 2, 0, 0))
-        block.add_row(each.picture.terminal(compact=True), about)
-        cells.append(block)
-    for start in range(0, len(cells), across):
-        if start:
-            table.add_row()
-        table.add_row(*cells[start : start + across])
+    from regard.data.lines import Report
+    from regard.runs.load import load
+    from regard.runs.tasks.translation import pairs_of
+    from regard.sight.pictures.curves import curves_of
+    from regard.sight.translation import picture_of
+
+    recipe, translator = run.load_recipe(), load(run.path, device=device)
+    pairs = sorted(pairs_of(recipe, "test", Report())(), key=lambda pair: len(pair[0]))
+    step = max(1, len(pairs) // SHOWN)
+    chosen = pairs[step // 2 :: step][:SHOWN]
+    answers = translator.translate([source for source, _ in chosen])
+    console = Console(highlight=False, markup=False)
+    table = Table(
+        title=f"{len(chosen)} numbers it has never seen",
+        title_justify="left",
+        title_style="bold",
+        show_edge=False,
+    )
+    for column in ("English", "its French", "", "the reference"):
+        table.add_column(column)
+    for (source, reference), answer in zip(chosen, answers, strict=True):
+        table.add_row(
+            source, answer, "✓" if answer == reference else "✗", "" if answer == reference else reference
+        )
+    console.print()
     console.print(table)
+    console.print()
+    console.print(f"{metrics['exact']:.1%} of {len(pairs)} unseen numbers are translated exactly.")
+    looked = picture_of(translator, chosen[SHOWN // 2][0])
+    console.print()
+    console.print(looked.terminal())
+    looked.png(run.path / "attention.png")
+    curves_of(run.log).png(run.path / "curves.png")
+    console.print()
+    for path, what in (
+        (run.path / "attention.png", "where it looked for each French word"),
+        (run.path / "curves.png", "how it learned"),
+        (run.card, "the model card"),
+    ):
+        console.print(f"{path}  {what}", soft_wrap=True)
+    console.print()
+    console.print("What to try next")
+    for line in (
+        f'regard translate {run.path} "nine hundred and ninety-nine"',
+        f'regard translate {run.path} "seventy-one" --n-best 3 --beam 5',
+        "regard train numbers                 # to 999,999,999",
+        "regard recipes                       # other experiments, and one for your own files",
+        "regard gallery                       # every score and every mask over one sentence",
+    ):
+        console.print(f"  {line}", soft_wrap=True)
 
 
-def _mask_pictures(console: "Console", pictures: list[tuple[str, str]]) -> None:
-    from rich.columns import Columns
+def _ours(path: Path) -> bool:
+    """Whether a folder holds an earlier demo, which may be replaced without asking."""
+    from regard.runs.folder import RunFolder
 
-    console.print(Columns([f"{name}\n{drawing}\n" for name, drawing in pictures], padding=(0, 3)))
+    run = RunFolder(path)
+    return run.recipe.exists() and "the demo" in run.recipe.read_text("utf-8", "replace")

@@ -11,12 +11,12 @@ from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.cli.demo import NEXT, SENTENCE
+from regard.cli.gallery import NEXT, SENTENCE
 
 PICTURES = ["attention.png", "masks.png", "scores.png"]
 
 
-def demo(folder, *arguments, **environment):
+def gallery(folder, *arguments, **environment):
     environment = {
         "COLUMNS": "80",
         "TERM": "xterm-256color",
@@ -24,13 +24,13 @@ def demo(folder, *arguments, **environment):
         "FORCE_COLOR": None,
         **environment,
     }
-    result = CliRunner().invoke(app, ["demo", "--out", str(folder), *arguments], env=environment)
+    result = CliRunner().invoke(app, ["gallery", "--out", str(folder), *arguments], env=environment)
     assert result.exit_code == 0, result.exception
     return result.output
 
 
 def test_it_prints_every_word_score_and_mask_and_writes_three_pictures(tmp_path):
-    output = demo(tmp_path / "new" / "folder")
+    output = gallery(tmp_path / "new" / "folder")
     for word in [
         *SENTENCE.split(),
         "Nothing here is trained",
@@ -55,7 +55,7 @@ def test_it_prints_every_word_score_and_mask_and_writes_three_pictures(tmp_path)
 
 
 def test_piped_output_has_no_escape_codes_and_fits_80_columns(tmp_path):
-    lines = demo(tmp_path).splitlines()
+    lines = gallery(tmp_path).splitlines()
     assert "\x1b" not in "".join(lines)
     # Paths and commands are left whole, to be copied.
     free = (str(tmp_path), *NEXT)
@@ -64,8 +64,8 @@ def test_piped_output_has_no_escape_codes_and_fits_80_columns(tmp_path):
 
 def test_colour_comes_where_it_is_wanted_and_only_there(tmp_path):
     wanted = {"FORCE_COLOR": "1", "COLORTERM": "truecolor"}
-    assert "48;2;" in demo(tmp_path, **wanted)
-    bare = demo(tmp_path, **wanted, NO_COLOR="1")
+    assert "48;2;" in gallery(tmp_path, **wanted)
+    bare = gallery(tmp_path, **wanted, NO_COLOR="1")
     assert not re.search(r"[34]8;[25];", bare)
     assert "▓" in bare
 
@@ -82,7 +82,7 @@ def test_colour_comes_where_it_is_wanted_and_only_there(tmp_path):
     ids=["one", "twice", "sixty", "emoji", "hostile"],
 )
 def test_odd_sentences_are_shown_all_the_same(tmp_path, sentence):
-    lines = demo(tmp_path, "--sentence", sentence).splitlines()
+    lines = gallery(tmp_path, "--sentence", sentence).splitlines()
     assert "\x1b" not in "".join(lines)
     assert max(cell_len(line) for line in lines if not line.startswith((str(tmp_path), *NEXT))) <= 80
     assert sorted(path.name for path in tmp_path.iterdir()) == PICTURES
@@ -90,7 +90,7 @@ def test_odd_sentences_are_shown_all_the_same(tmp_path, sentence):
 
 def test_the_same_sentence_gives_the_same_pictures(tmp_path):
     for folder in ("one", "two"):
-        demo(tmp_path / folder)
+        gallery(tmp_path / folder)
     for name in PICTURES:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
@@ -107,7 +107,9 @@ def test_what_it_says_to_try_next_works(tmp_path, line):
 
 
 def test_a_reader_that_stops_early_is_no_error(tmp_path):
-    command = f"{shlex.quote(sys.executable)} -m regard demo --out {shlex.quote(str(tmp_path))} | head -n 1"
+    command = (
+        f"{shlex.quote(sys.executable)} -m regard gallery --out {shlex.quote(str(tmp_path))} | head -n 1"
+    )
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
     assert done.stdout.startswith("regard")
     assert done.stderr == ""

@@ -1,0 +1,50 @@
+"""`regard evaluate`: how good a run is."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.texts import Device, Run, say
+
+EXAMPLES = """
+regard evaluate runs/numbers
+regard evaluate runs/en-de --on held-out.tsv --beam 5
+regard evaluate runs/en-de --on test.en,test.de --json
+regard evaluate runs/shakespeare --on sonnets.txt
+"""
+
+
+def evaluate(
+    run: Run,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="A file like those trained on (two parallel ones as SOURCE,TARGET). Default: the run's own test set.",
+            show_default=False,
+        ),
+    ] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept.", show_default=False)] = None,
+    bleu: Annotated[
+        str | None, typer.Option(help="sacrebleu's tokenisation: 13a, none, intl, char.", show_default=False)
+    ] = None,
+    answers: Annotated[
+        Path | None, typer.Option(help="Write source, reference and translation as TSV.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON, with signatures.")] = False,
+    device: Device = None,
+) -> None:
+    """BLEU, chrF and exact match; accuracy; loss and perplexity: whatever the run is about."""
+    import json as writing
+
+    from regard.runs.evaluating import evaluate_run
+
+    changes = {name: value for name, value in (("beam", beam), ("bleu", bleu)) if value is not None}
+    metrics = evaluate_run(run, on=on, device=device, answers=answers, **changes)
+    if json:
+        typer.echo(writing.dumps([vars(metric) for metric in metrics], ensure_ascii=False))
+        return
+    for metric in metrics:
+        typer.echo(str(metric))
+    if answers is not None:
+        say(f"wrote {answers}")

@@ -1,0 +1,31 @@
+"""`regard recipes`: the experiments that come with the library."""
+
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+regard recipes
+regard recipes numbers
+regard recipes numbers > mine.yaml
+"""
+
+
+def recipes(
+    name: Annotated[
+        str | None, typer.Argument(help="Print this one, to read or to start your own from.")
+    ] = None,
+) -> None:
+    """List the recipes, or print one."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from regard.runs.finding import find_text, parse, shipped
+
+    if name is not None:
+        typer.echo(find_text(name), nl=False)
+        return
+    table = Table.grid(padding=(0, 3, 0, 0))
+    for each, text in shipped().items():
+        table.add_row(f"[bold]{each}[/]", str(parse(text, each).get("about", "")))
+    Console(highlight=False).print(table)

@@ -1,0 +1,84 @@
+"""What the verbs that read and write text share: options, incoming lines, runs that can do what is asked."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.errors import RegardError
+
+Run = Annotated[Path, typer.Argument(help="The folder that `regard train` wrote.", show_default=False)]
+Device = Annotated[
+    str | None,
+    typer.Option(help="cpu, cuda, cuda:1 …; default: a GPU where there is one.", show_default=False),
+]
+ROWS = 64  # lines answered together
+
+
+def load_as(verb: str, run: Path, device: str | None) -> Any:
+    """A run that has this verb; of one that has not, its verbs are named."""
+    from regard.runs.load import load
+
+    loaded = load(run, device=device)
+    if not hasattr(loaded, verb):
+        able = [name for name in ("translate", "generate", "classify", "score") if hasattr(loaded, name)]
+        raise RegardError(f"{run} cannot {verb}; it can {' and '.join(able) or 'only be evaluated'}")
+    return loaded
+
+
+def incoming(texts: list[str] | None) -> Iterator[list[str]]:
+    """The texts given, or the lines of standard input as they arrive, some at a time."""
+    if texts:
+        yield texts
+        return
+    if sys.stdin.isatty():
+        say("reading lines from the keyboard; end with Ctrl-D")
+    waiting: list[str] = []
+    for line in _lines_of(sys.stdin.fileno()):
+        if line is not None:
+            waiting.append(line)
+        if waiting and (line is None or len(waiting) == ROWS):
+            yield waiting
+            waiting = []
+
+
+def _lines_of(file: int) -> Iterator[str | None]:
+    """Lines, split at \\n alone; None wherever nothing more has arrived yet, so that nobody waits for an answer."""
+    rest, number = b"", 0
+    while piece := os.read(file, 1 << 16):
+        *whole, rest = (rest + piece).split(b"\n")
+        for raw in whole:
+            number += 1
+            yield _text(raw, number)
+        yield None
+    if rest:
+        yield _text(rest, number + 1)
+    yield None
+
+
+def _text(raw: bytes, number: int) -> str:
+    if number == 1:
+        raw = raw.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return raw.removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RegardError(f"standard input:{number}: not UTF-8 (byte {error.start + 1})") from None
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks, so that line n of the output answers line n of the input."""
+    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+
+
+def out_as_json(value: object) -> None:
+    """One line of JSON on standard output."""
+    typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def say(message: str) -> None:
+    """Something for the person rather than the pipe: on standard error."""
+    typer.echo(message, err=True)

@@ -1,0 +1,126 @@
+"""`regard train` and `regard resume`: from a recipe to a run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.texts import Device, say
+
+if TYPE_CHECKING:
+    from regard.runs.folder import RunFolder
+    from regard.training.experiment import Finished, Watchers
+    from regard.training.observers import Observer
+
+EXAMPLES = """
+regard train numbers
+regard train numbers --set model.width=256 --set training.steps=5000 --out runs/wide
+regard train mine.yaml --device cuda
+regard train translate --set data.train.source=train.en --set data.train.target=train.de
+torchrun --nproc-per-node 2 -m regard train numbers
+"""
+RESUME_EXAMPLES = """
+regard resume runs/numbers
+regard resume runs/numbers --device cuda
+"""
+
+TensorBoardOption = Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")]
+Deterministic = Annotated[
+    bool,
+    typer.Option("--deterministic", help="Only kernels that give the same bits every time; slower on a GPU."),
+]
+
+
+def train(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe by name (`regard recipes`), or a YAML file.", show_default=False)
+    ],
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=C", help="Change a setting of the recipe; repeat for more."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder of the run. Default: runs/ and the recipe's name.", show_default=False),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Start anew in a folder that holds a run.")
+    ] = False,
+    tensorboard: TensorBoardOption = False,
+    deterministic: Deterministic = False,
+    device: Device = None,
+) -> None:
+    """Train a model. Ctrl-C (or SIGTERM) finishes the step, saves and exits with 75; `regard resume` goes on."""
+    from regard.runs.finding import find
+    from regard.training.experiment import begin
+
+    _prepare(deterministic)
+    chosen = find(recipe, change or [])
+    path = out or Path("runs") / Path(recipe).stem
+    finish(begin(chosen, path, overwrite=overwrite, device=device, observers=watchers(tensorboard), say=say))
+
+
+def resume(
+    run: Annotated[
+        Path, typer.Argument(help="The folder of a run that was stopped or killed.", show_default=False)
+    ],
+    tensorboard: TensorBoardOption = False,
+    deterministic: Deterministic = False,
+    device: Device = None,
+) -> None:
+    """Go on with a run from its newest whole checkpoint; it ends as it would have without the break."""
+    from regard.training.experiment import resume as go_on
+
+    _prepare(deterministic)
+    finish(go_on(run, device=device, observers=watchers(tensorboard), say=say))
+
+
+def watchers(tensorboard: bool = False) -> "Watchers":
+    """The progress bar and the log, for every run."""
+    from regard.training.log import Log
+    from regard.training.progress import Progress
+
+    def observers(run: "RunFolder") -> "Sequence[Observer]":
+        watching: list[Observer] = [Log(run.log), Progress()]
+        if tensorboard:
+            from regard.training.tensorboard import TensorBoard
+
+            watching.append(TensorBoard(run.path / "tensorboard"))
+        return watching
+
+    return observers
+
+
+def finish(finished: "Finished") -> None:
+    """Say how it ended, draw the curves, exit."""
+    import os
+
+    from regard.training.signals import EXIT_STOPPED
+
+    if finished.outcome.stopped:
+        say(
+            f"stopped and saved at step {finished.outcome.step:,}; go on with: regard resume {finished.run.path}"
+        )
+        raise typer.Exit(EXIT_STOPPED)
+    if int(os.environ.get("RANK", "0")):
+        return
+    from regard.sight.pictures.curves import curves_of
+
+    picture = finished.run.path / "curves.png"
+    curves_of(finished.run.log).png(picture)
+    say("")
+    for metric in finished.metrics:
+        say(str(metric))
+    for name, what in (
+        (finished.run.card, "what it is, how good, how to use it"),
+        (picture, "loss and metrics as they went"),
+    ):
+        say(f"{name}  {what}")
+
+
+def _prepare(deterministic: bool) -> None:
+    if deterministic:
+        from regard.training.precision import deterministic as be_deterministic
+
+        be_deterministic()

@@ -1,0 +1,72 @@
+"""`regard translate`: sentences in, translations out, and where the model looked."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.texts import Device, Run, incoming, one_line, out_as_json, say
+
+if TYPE_CHECKING:
+    from regard.runs.translator import Translation, Translator
+
+EXAMPLES = """
+regard translate runs/numbers "two hundred and one"
+cat sentences.txt | regard translate runs/en-de --beam 5 > translations.txt
+regard translate runs/en-de "Two dogs play." --n-best 3
+regard translate runs/en-de "Two dogs play." --picture looked.png
+"""
+
+
+def translate(
+    run: Run,
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="What to translate; nothing: the lines of standard input.")
+    ] = None,
+    beam: Annotated[
+        int | None,
+        typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: as the run was trained for."),
+    ] = None,
+    penalty: Annotated[float | None, typer.Option(help="Length penalty of the beam.")] = None,
+    n_best: Annotated[
+        int, typer.Option(min=1, help="Translations of each text, best first, with scores.")
+    ] = 1,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw where the model looked (.png or .svg); for one text.")
+    ] = None,
+    device: Device = None,
+) -> None:
+    """Translate texts given as arguments, or standard input line by line."""
+    from regard.cli.texts import load_as
+
+    translator: Translator = load_as("translate", run, device)
+    changes = {name: value for name, value in (("beam", beam), ("penalty", penalty)) if value is not None}
+    if picture is not None:
+        _one(texts)
+    for some in incoming(texts):
+        for text, best in zip(some, translator.hypotheses(some, count=n_best, **changes), strict=True):
+            _tell(text, best, n_best, json)
+            if picture is not None:
+                from regard.sight.translation import picture_of
+
+                picture_of(translator, text, best[0].text).write(picture)
+                say(f"wrote {picture}")
+
+
+def _tell(text: str, best: "list[Translation]", count: int, as_json: bool) -> None:
+    if as_json:
+        found = [{"text": one.text, "score": one.score, "logprob": one.logprob} for one in best]
+        out_as_json({"source": text, "translations": found})
+    elif count == 1:
+        typer.echo(one_line(best[0].text))
+    else:
+        for one in best:
+            typer.echo(f"{one.score:.4f}\t{one_line(one.text)}")
+
+
+def _one(texts: list[str] | None) -> None:
+    from regard.errors import RegardError
+
+    if texts is None or len(texts) != 1:
+        raise RegardError(f"--picture draws one text; {len(texts or [])} were given as arguments")
