@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --con
 help:            ## this list
 	@sed -n 's/^\([a-z]*\): .*## /make \1\t/p' Makefile | expand -t 18
 
-demo: $(VENV)/core       ## see attention: every score and every mask over one sentence, in the terminal and as PNG
+demo: $(VENV)/core       ## train a translator of numbers from nothing, in a minute, and see where it looks
 	@$(BIN)/regard demo
 
 test: $(VENV)/dev        ## the tests, on two cores
@@ -27,8 +27,8 @@ contracts: $(VENV)/dev   ## every combination of score, mask, dtype and kernel
 bench: $(VENV)/dev       ## attention against the written-out form and against torch, side by side
 	@$(BIN)/python benchmarks/attention.py
 
-clean:           ## remove the environment and the pictures
-	rm -rf $(VENV) pictures
+clean:           ## remove the environment, the pictures and the runs
+	rm -rf $(VENV) pictures runs
 
 # torch goes first: whatever depends on it must find the pinned build already there.
 $(VENV)/core: pyproject.toml constraints.txt

@@ -1,4 +1,4 @@
-"""Draws every picture of the documentation, the same each time.
+"""Draws every picture of the documentation, the same each time; small models are trained for some of them.
 
 python docs/make_pictures.py              # into docs/pictures
 python docs/make_pictures.py --out here   # into another folder
@@ -6,10 +6,13 @@ python docs/make_pictures.py --out here   # into another folder
 
 import argparse
 import runpy
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -32,7 +35,13 @@ from regard import (
     weigh,
     window,
 )
+from regard.data.batches import END, START, Sequences
+from regard.data.counting import count_samples
+from regard.data.lines import Report
+from regard.data.numbers import draw_numbers, english, number_pairs
 from regard.data.spelling import spell
+from regard.data.tokenized import tokenize_pairs
+from regard.data.tokenizer import Tokenizer
 from regard.interop import torch as drop_in
 from regard.layers import (
     EncoderBlock,
@@ -46,16 +55,31 @@ from regard.layers import (
     before,
     inside,
 )
+from regard.models.counter import Counter
+from regard.runs.building import build_model
+from regard.runs.finding import find
+from regard.runs.settings import Training
+from regard.runs.tasks import prepare
+from regard.runs.tasks.prepared import Prepared
+from regard.runs.translator import Translator
 from regard.sight.pictures.alignment_map import alignment_map
+from regard.sight.pictures.chart import Chart
 from regard.sight.pictures.colours import INK, code, colour
+from regard.sight.pictures.counting import counting
+from regard.sight.pictures.curves import curves_of
 from regard.sight.pictures.gallery import mask_exhibits, score_exhibits
 from regard.sight.pictures.heatmap import Heatmap, heatmap
 from regard.sight.pictures.lines import lines as word_lines
 from regard.sight.pictures.overlay import overlay as lit
 from regard.sight.pictures.overview import overview
 from regard.sight.pictures.photo import spectrogram
+from regard.sight.pictures.plot import Series
 from regard.sight.pictures.sheet import sheet
+from regard.sight.translation import picture_of
 from regard.sight.watch import watch
+from regard.training.log import Log
+from regard.training.loop import train
+from regard.training.schedules import rate_at
 
 mpl.use("agg")
 from matplotlib import pyplot as plt
@@ -416,6 +440,108 @@ def matters(path: Path) -> None:
     sheet([row]).png(path)
 
 
+def counter(path: Path) -> None:
+    """Five samples as a counter sees them that learned from labels alone, and how it learned."""
+    lesson = _trained("counter")
+    with lesson.log_file() as log:
+        counting(cast(Counter, lesson.model), count_samples(5, seed=23), log=log).png(path)
+
+
+def curves(path: Path) -> None:
+    """The curves of the training that `translation` shows the end of."""
+    with _translating().log_file() as log:
+        curves_of(log, title="Numbers below a thousand, English to French").png(path)
+
+
+def translation(path: Path) -> None:
+    """Where a small Transformer looks for each French word."""
+    title = "Numbers, by a Transformer"
+    picture_of(_translating().translator, "nine hundred and ninety-nine", title=title).png(path)
+
+
+def recurrent(path: Path) -> None:
+    """Where a small recurrent translator looks, under the additive score."""
+    changes = ["data.largest=999", "data.train=4000", "data.valid=20", "data.test=20", "tokens.size=330"]
+    changes += ["model.width=64", "model.embedding_width=32", "training.decode=0", "training.warmup=20"]
+    lesson = _trained("numbers-recurrent", *changes, "training.steps=250", "training.batch=1024")
+    title = "Numbers, by a recurrent translator"
+    picture_of(lesson.translator, "nine hundred and ninety-nine", title=title).png(path)
+
+
+def language(path: Path) -> None:
+    """Every head of a language model of number words."""
+    changes = ["data.unit=lines", "tokens.kind=word", "model.width=32", "model.heads=4", "model.depth=2"]
+    changes += ["model.inner=64", "model.dropout=0", "training.steps=150", "training.batch=1024"]
+    changes += ["training.warmup=10", "training.rate=5e-3", "training.patience=0"]
+    lines = [english(number) for number in draw_numbers(3000, seed=1)]
+    lesson = _trained("language", *changes, texts=lines)
+    text = "seven hundred and forty-one thousand two hundred and thirty-five"
+    tokens = Sequences.of([[START, *lesson.prepared.tokenizers["source"].encode(text)]])
+    with torch.no_grad(), watch(lesson.model) as seen:
+        cast(Any, lesson.model).logits(tokens)
+    overview(seen, title=text).png(path)
+
+
+def classifier(path: Path) -> None:
+    """What the pooling of a classifier looks at that was told which number words are odd."""
+    rows = [f"{english(number)}\t{'odd' if number % 2 else 'even'}" for number in range(400)]
+    changes = ["data.held_out=0.1", "tokens.kind=word", "model.width=32", "model.depth=1", "model.dropout=0"]
+    changes += ["training.steps=100", "training.batch=1024", "training.rate=5e-3", "training.warmup=10"]
+    lesson = _trained("classify", *changes, texts=rows)
+    tokenizer, labels = lesson.prepared.tokenizers["source"], lesson.prepared.labels or []
+    maps = []
+    for text in ("two hundred and seven", "three hundred and ninety"):
+        tokens = [*tokenizer.encode(text), END]
+        with torch.no_grad(), watch(lesson.model, layers=["pooling.attention"]) as seen:
+            likely = cast(Any, lesson.model).predict(Sequences.of([tokens]))[0].exp()
+        answer = f"{labels[int(likely.argmax())]}, {likely.max():.0%}"
+        weights = seen[0].weights()[0, :, 0]
+        heads = [f"head {head}" for head in range(len(weights))]
+        maps.append(heatmap(weights, heads, tokenizer.pieces(tokens), title=answer, note="pooling", top=1.0))
+    sheet([maps]).png(path)
+
+
+def batches(path: Path) -> None:
+    """What is text and what is filling, in a batch of like lengths and in one of any lengths."""
+    pairs = number_pairs(2000, seed=1)
+    tokenizer = Tokenizer.train((side for pair in pairs for side in pair), size=330)
+    sources, _ = tokenize_pairs(pairs, tokenizer, tokenizer)
+    alike = sorted(range(len(pairs)), key=lambda sample: int(sources.lengths[sample]))
+    chosen = {"alike in length": alike[1200:1216], "as they come": list(range(16))}
+    row = []
+    for title, samples in chosen.items():
+        real = sources.sequences(samples, after=END).real
+        across = [str(place) for place in range(real.shape[1])]
+        note = f"{real.double().mean():.0%} of the tokens are text"
+        filled = real.double().clamp_min(0.15)
+        row.append(
+            heatmap(filled, [f"sentence {n}" for n in samples], across, title=title, note=note, top=1.6)
+        )
+    sheet([row]).png(path)
+
+
+def schedules(path: Path) -> None:
+    """The learning rate over the updates, by each schedule."""
+    series = []
+    for name in ("inverse-square-root", "cosine", "constant"):
+        settings = Training(steps=4000, warmup=400, schedule=cast(Any, name))
+        points = [(float(step), rate_at(step, settings)) for step in range(1, 4001, 20)]
+        series.append(Series(name=name, points=points))
+    Chart(
+        title="Schedules", note="rate=1e-3, warmup=400, steps=4000", x="updates", y="rate", series=series
+    ).png(path)
+
+
+def penalty(path: Path) -> None:
+    """What beam search divides a log-probability by."""
+    series = [
+        Series(name=f"penalty {power:g}", points=[(float(n), ((5 + n) / 6) ** power) for n in range(1, 41)])
+        for power in (0.0, 0.6, 1.0)
+    ]
+    note = "the larger, the more a long text is forgiven"
+    Chart(title="((5 + n) / 6)^penalty", note=note, x="length n, END included", series=series).png(path)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "attention": attention,
     "scale": scale,
@@ -435,6 +561,15 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "overlay": overlay,
     "sound": sound,
     "matters": matters,
+    "counter": counter,
+    "curves": curves,
+    "translation": translation,
+    "recurrent": recurrent,
+    "language": language,
+    "classifier": classifier,
+    "batches": batches,
+    "schedules": schedules,
+    "penalty": penalty,
 }
 
 
@@ -444,6 +579,58 @@ def draw(folder: Path) -> list[Path]:
     for name, picture in PICTURES.items():
         picture(folder / f"{name}.png")
     return [folder / f"{name}.png" for name in PICTURES]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lesson:
+    """A model that was trained for a picture, what it was trained with, and the log of it."""
+
+    model: nn.Module
+    prepared: Prepared
+    log: bytes
+
+    @property
+    def translator(self) -> Translator:
+        return Translator(self.model, dict(self.prepared.tokenizers))
+
+    @contextmanager
+    def log_file(self) -> Iterator[Path]:
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "log.jsonl")
+            path.write_bytes(self.log)
+            yield path
+
+
+@cache
+def _translating() -> Lesson:
+    changes = ["data.largest=999", "data.train=4000", "data.valid=40", "data.test=20", "tokens.size=330"]
+    changes += ["model.width=64", "model.depth=1", "model.decoder_depth=2", "model.inner=128"]
+    changes += ["training.steps=300", "training.batch=1024", "training.evaluate=50", "training.decode=40"]
+    changes += ["training.rate=3e-3", "training.warmup=50"]
+    return _trained("demo", *changes)
+
+
+def _trained(name: str, *changes: str, texts: list[str] | None = None) -> Lesson:
+    """A recipe trained in double precision: rounding differs between machines, and must not reach a picture."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "texts.tsv" if name == "classify" else "texts.txt")
+        if texts is not None:
+            file.write_text("\n".join(texts) + "\n", "utf-8")
+            changes = (*changes, f"data.train={file}")
+        recipe, log = find(name, changes), Log(Path(folder, "log.jsonl"))
+        prepared = prepare(recipe, Report())
+        torch.manual_seed(recipe.seed)
+        model = build_model(prepared.config).double()
+        train(
+            model,
+            prepared.train,
+            recipe.training,
+            folder=Path(folder),
+            seed=recipe.seed,
+            evaluate=lambda each: {metric.name: metric.value for metric in prepared.validate(each)},
+            observers=[log],
+        )
+        return Lesson(model=model, prepared=prepared, log=log.path.read_bytes())
 
 
 def _landscape(side: int) -> Image.Image:

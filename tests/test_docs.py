@@ -1,7 +1,10 @@
 """The documentation is true: snippets run, print what the page says, commands exist, links lead somewhere."""
 
 import contextlib
+import dataclasses
+import importlib
 import importlib.util
+import inspect
 import io
 import os
 import re
@@ -13,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -22,10 +26,34 @@ from PIL import Image
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PICTURES = ROOT / "docs" / "pictures"
+MODELS = ("recurrent", "transformer", "language", "classifier", "counter")
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 # Commands that are shown and not run here, each with its reason.
+OWN = "needs files of the reader's; tests/cli and tests/runs do it with small ones"
+LONG = "takes minutes; results are in benchmarks/results"
 NOT_RUN = {
+    "regard train translate --set data.train=pairs.tsv --out runs/mine": OWN,
+    'regard translate runs/mine "Two dogs play in the snow."': OWN,
+    'regard translate runs/mine "Two dogs play in the snow." --picture looked.png': OWN,
+    "regard evaluate runs/mine --on test.tsv": OWN,
+    "cat sentences.txt | regard translate runs/mine --beam 5 > translations.txt": OWN,
+    "regard train mine.yaml --set training.steps=20000 --set model.dropout=0.3 --out runs/long": OWN,
+    "regard train language --set data.train=book.txt --out runs/book": OWN,
+    "regard train shakespeare --set data.folder=data/tinyshakespeare": OWN,
+    'regard generate runs/book "Once upon a time" --tokens 100 --temperature 0.8': OWN,
+    "regard train classify --set data.train=reviews.tsv --out runs/reviews": OWN,
+    'regard classify runs/reviews "what a film"': OWN,
+    'regard classify runs/reviews "what a film" --json': OWN,
+    "regard train numbers": LONG,
+    "regard train numbers-recurrent": LONG,
+    "regard train numbers-recurrent --set model.attention=dot --out runs/dot": LONG,
+    "regard train numbers-recurrent --set model.attention=none --out runs/bottleneck": LONG,
+    'regard translate runs/dot "nine hundred and ninety-nine" --picture looked.png': LONG,
+    'regard translate runs/numbers "nine hundred and ninety-nine" --picture looked.png': LONG,
+    "torchrun --nproc-per-node 2 -m regard train numbers": LONG,
+    "regard demo": ".ci/run runs it as `make demo`",
+    "regard --install-completion": "changes the reader's shell",
     "pip install .": ".ci/run builds the wheel and installs it into a clean environment",
     "pip install '.[plot]'": "the same with matplotlib, which `make test` installs",
     'pip install "regard @ git+ADDRESS"': "needs a network, and the reader's own address",
@@ -104,7 +132,7 @@ def test_there_are_pages() -> None:
 @pages
 def test_every_block_says_what_it_is(page: Path) -> None:
     # No language: an equation or a drawing. text: what the block above it prints.
-    assert {block.language for block in blocks(page)} <= {"", "python", "text", "sh", "toml"}
+    assert {block.language for block in blocks(page)} <= {"", "python", "text", "sh", "toml", "yaml"}
     assert page.read_text().count("\n```") % 2 == 0
     if blocks(page):
         assert blocks(page)[0].language != "text"
@@ -185,6 +213,51 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in headings(found), target
 
 
+@pages
+def test_a_table_of_settings_has_each_of_them_with_its_default_and_its_choices(page: Path) -> None:
+    tables = re.findall(r"^<!-- settings: ([\w.]+) -->\n+((?:\|.*\n)+)", page.read_text(), flags=re.M)
+    for name, table in tables:
+        module, _, title = name.rpartition(".")
+        kind = getattr(importlib.import_module(f"regard.{module}"), title)
+        own = [each for each in dataclasses.fields(kind) if each.name in inspect.get_annotations(kind)]
+        rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", table, flags=re.M)
+        assert {row[0]: row[1] for row in rows} == {each.name: default_of(each) for each in own}, name
+        choices = {each: hint for each, hint in get_type_hints(kind).items() if get_origin(hint) is Literal}
+        for setting, _, meaning in rows:
+            assert meaning, f"{name}.{setting}: say what it means"
+            assert all(f"`{word}`" in meaning for word in get_args(choices.get(setting)))
+
+
+def default_of(setting: "dataclasses.Field[Any]") -> str:
+    """A default as a table shows it, in the words of YAML."""
+    if setting.default is not dataclasses.MISSING:
+        return f"`{in_yaml(setting.default)}`"
+    return "required" if setting.default_factory is dataclasses.MISSING else "see there"
+
+
+def in_yaml(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(in_yaml, value))}]"
+    words = {None: "null", True: "true", False: "false", "": '""'}
+    return words[value] if isinstance(value, bool | str | None) and value in words else str(value)
+
+
+def test_every_setting_of_a_recipe_is_in_a_table() -> None:
+    shown = {
+        name for page in PAGES for name in re.findall(r"<!-- settings: [\w.]+\.(\w+) -->", page.read_text())
+    }
+    homes = ("runs.settings", "runs.recipe", "models.stack", *(f"models.{name}" for name in MODELS))
+    for home in homes:
+        module = importlib.import_module(f"regard.{home}")
+        for name, kind in inspect.getmembers(module, dataclasses.is_dataclass):
+            if (
+                kind.__module__ == module.__name__
+                and not name.endswith(("State", "Data"))
+                or "KIND" in vars(kind)
+            ):
+                assert name in shown, f"{name}: a page with <!-- settings: {home}.{name} -->"
+
+
 def test_the_readme_names_every_file_that_holds_an_equation() -> None:
     package, readme = ROOT / "src" / "regard", (ROOT / "README.md").read_text()
     for room in ("attention", "layers"):
@@ -209,7 +282,7 @@ def test_every_picture_is_shown_and_small() -> None:
     assert all(picture.stat().st_size < 150_000 for picture in PICTURES.iterdir())
 
 
-@pytest.mark.usefixtures("_as_printed")
+@pytest.mark.usefixtures("_as_printed", "as_a_user")  # hundreds of updates, each checked, would take minutes
 def test_the_pictures_are_what_the_library_draws(tmp_path: Path) -> None:
     drawn = runpy.run_path(str(ROOT / "docs" / "make_pictures.py"))["draw"](tmp_path)
     assert {picture.name for picture in drawn} == {picture.name for picture in PICTURES.iterdir()}

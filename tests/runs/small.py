@@ -5,6 +5,7 @@ from pathlib import Path
 from regard.runs.finding import resolve
 from regard.runs.recipe import Recipe
 from regard.training.experiment import begin
+from regard.training.log import Log
 
 TRAINING = {"steps": 4, "batch": 256, "evaluate": 2, "save": 2, "warmup": 1}
 MODEL = {"width": 16, "heads": 2, "depth": 1, "inner": 16}
@@ -46,7 +47,7 @@ def classification(table: Path, **changes: object) -> Recipe:
 
 def trained(recipe: Recipe, folder: Path) -> Path:
     """The folder of a run."""
-    return begin(recipe, folder, device="cpu").run.path
+    return begin(recipe, folder, device="cpu", observers=lambda run: [Log(run.log)]).run.path
 
 
 def write_text(folder: Path) -> Path:

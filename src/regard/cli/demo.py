@@ -9,6 +9,7 @@ from regard.cli.texts import Device, say
 
 if TYPE_CHECKING:
     from regard.runs.folder import RunFolder
+    from regard.runs.recipe import Recipe
 
 EXAMPLES = """
 regard demo
@@ -39,7 +40,7 @@ def demo(
     say("such as “twenty-one” → “vingt et un”. The numbers it is tested on are never among them.")
     say("")
     recipe = find("demo", change or [])
-    finished = begin(recipe, out, overwrite=_ours(out), device=device, observers=watchers(), say=say)
+    finished = begin(recipe, out, overwrite=_ours(out, recipe), device=device, observers=watchers(), say=say)
     if finished.outcome.stopped:
         from regard.cli.train import finish
 
@@ -65,17 +66,12 @@ def show(run: "RunFolder", metrics: dict[str, float], device: str | None) -> Non
     answers = translator.translate([source for source, _ in chosen])
     console = Console(highlight=False, markup=False)
     table = Table(
-        title=f"{len(chosen)} numbers it has never seen",
-        title_justify="left",
-        title_style="bold",
-        show_edge=False,
+        show_edge=False, title_justify="left", title_style="bold", title=f"{len(chosen)} numbers it never saw"
     )
-    for column in ("English", "its French", "", "the reference"):
+    for column in ("English", "", "its French", "the reference"):
         table.add_column(column)
     for (source, reference), answer in zip(chosen, answers, strict=True):
-        table.add_row(
-            source, answer, "✓" if answer == reference else "✗", "" if answer == reference else reference
-        )
+        table.add_row(source, "✓" if answer == reference else "✗", answer, reference)
     console.print()
     console.print(table)
     console.print()
@@ -104,9 +100,12 @@ def show(run: "RunFolder", metrics: dict[str, float], device: str | None) -> Non
         console.print(f"  {line}", soft_wrap=True)
 
 
-def _ours(path: Path) -> bool:
+def _ours(path: Path, demo: "Recipe") -> bool:
     """Whether a folder holds an earlier demo, which may be replaced without asking."""
+    from regard.errors import RegardError
     from regard.runs.folder import RunFolder
 
-    run = RunFolder(path)
-    return run.recipe.exists() and "the demo" in run.recipe.read_text("utf-8", "replace")
+    try:
+        return RunFolder.existing(path).load_recipe().about == demo.about
+    except RegardError:
+        return False

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.texts import recipe_names
+
 EXAMPLES = """
 regard recipes
 regard recipes numbers
@@ -13,7 +15,10 @@ regard recipes numbers > mine.yaml
 
 def recipes(
     name: Annotated[
-        str | None, typer.Argument(help="Print this one, to read or to start your own from.")
+        str | None,
+        typer.Argument(
+            help="Print this one, to read or to start your own from.", autocompletion=recipe_names
+        ),
     ] = None,
 ) -> None:
     """List the recipes, or print one."""

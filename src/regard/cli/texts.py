@@ -11,7 +11,26 @@ import typer
 
 from regard.errors import RegardError
 
-Run = Annotated[Path, typer.Argument(help="The folder that `regard train` wrote.", show_default=False)]
+
+def recipe_names(incomplete: str) -> list[str]:
+    """Recipes whose names begin so, for the shell to complete; read from their file names, so that Tab is quick."""
+    folder = Path(__file__).parent.parent / "recipes"
+    return sorted(each.stem for each in folder.glob("*.yaml") if each.stem.startswith(incomplete))
+
+
+def run_folders(incomplete: str) -> list[str]:
+    """Runs whose paths begin so, for the shell to complete."""
+    before = Path(incomplete if incomplete.endswith("/") else os.path.dirname(incomplete))
+    found = [*before.glob("*/recipe.yaml"), *before.glob("*/*/recipe.yaml")]
+    return sorted(str(each.parent) for each in found if str(each.parent).startswith(incomplete))
+
+
+Run = Annotated[
+    Path,
+    typer.Argument(
+        help="The folder that `regard train` wrote.", show_default=False, autocompletion=run_folders
+    ),
+]
 Device = Annotated[
     str | None,
     typer.Option(help="cpu, cuda, cuda:1 …; default: a GPU where there is one.", show_default=False),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, say
+from regard.cli.texts import Device, recipe_names, run_folders, say
 
 if TYPE_CHECKING:
     from regard.runs.folder import RunFolder
@@ -34,7 +34,12 @@ Deterministic = Annotated[
 
 def train(
     recipe: Annotated[
-        str, typer.Argument(help="A recipe by name (`regard recipes`), or a YAML file.", show_default=False)
+        str,
+        typer.Argument(
+            help="A recipe by name (`regard recipes`), or a YAML file.",
+            show_default=False,
+            autocompletion=recipe_names,
+        ),
     ],
     change: Annotated[
         list[str] | None,
@@ -63,7 +68,12 @@ def train(
 
 def resume(
     run: Annotated[
-        Path, typer.Argument(help="The folder of a run that was stopped or killed.", show_default=False)
+        Path,
+        typer.Argument(
+            help="The folder of a run that was stopped or killed.",
+            show_default=False,
+            autocompletion=run_folders,
+        ),
     ],
     tensorboard: TensorBoardOption = False,
     deterministic: Deterministic = False,

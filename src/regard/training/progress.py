@@ -75,8 +75,10 @@ class Progress(Observer):
 
     def _report(self, update: Update, now: float) -> None:
         speed = self._means.count / max(now - self._since, 1e-9)
-        shown = {name: f"{value:.3f}" for name, value in self._means.per_token().items()}
-        text = "  ".join(f"{name} {value}" for name, value in shown.items())
+        means = self._means.per_token()
+        if means.get("nll") == means["loss"]:  # without smoothing they are one thing
+            del means["nll"]
+        text = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
         text += f"  rate {update.rate:.1e}  {speed:,.0f} tokens/s"
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], text=text)
