@@ -22,6 +22,7 @@ from pathlib import Path
 
 from measuring import machine
 
+NUMBER = "two hundred and seventy-one million eighty thousand nine hundred and ninety-nine"
 SCORES = ("dot", "scaled-dot", "cosine", "bilinear", "low-rank", "additive")
 
 
@@ -178,6 +179,22 @@ def _shown(name: str, value: float) -> str:
     )
 
 
+def draw_alignments(runs: Path, out: Path) -> None:
+    """Where the recurrent translator looks under each of the six scores, for one number, side by side."""
+    from regard.runs.load import load
+    from regard.sight.pictures.sheet import sheet
+    from regard.sight.translation import picture_of
+
+    trained = [score for score in SCORES if (runs / f"numbers-{score}-1" / "metrics.json").exists()]
+    pictures = [
+        picture_of(load(runs / f"numbers-{score}-1", device="cpu"), NUMBER, title=score) for score in trained
+    ]
+    if pictures:
+        sheet([pictures[:3], pictures[3:]] if len(pictures) > 3 else [pictures]).png(
+            out / "numbers-alignments.png"
+        )
+
+
 def main() -> None:
     """Train, collect, write."""
     parser = argparse.ArgumentParser(
@@ -209,6 +226,8 @@ def main() -> None:
             )
             (options.out / f"{suite}.md").write_text(table(suite, rows, about))
             print((options.out / f"{suite}.md").read_text())
+    if "numbers" in options.suites:
+        draw_alignments(options.runs, options.out)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -37,6 +38,7 @@ from regard import (
 )
 from regard.data.batches import END, START, Sequences
 from regard.data.counting import count_samples
+from regard.data.feeds import PairFeed
 from regard.data.lines import Report
 from regard.data.numbers import draw_numbers, english, number_pairs
 from regard.data.spelling import spell
@@ -444,7 +446,7 @@ def counter(path: Path) -> None:
     """Five samples as a counter sees them that learned from labels alone, and how it learned."""
     lesson = _trained("counter")
     with lesson.log_file() as log:
-        counting(cast(Counter, lesson.model), count_samples(5, seed=23), log=log).png(path)
+        counting(cast(Counter, lesson.model), count_samples(4, seed=67), log=log).png(path)
 
 
 def curves(path: Path) -> None:
@@ -463,7 +465,8 @@ def recurrent(path: Path) -> None:
     """Where a small recurrent translator looks, under the additive score."""
     changes = ["data.largest=999", "data.train=4000", "data.valid=20", "data.test=20", "tokens.size=330"]
     changes += ["model.width=64", "model.embedding_width=32", "training.decode=0", "training.warmup=20"]
-    lesson = _trained("numbers-recurrent", *changes, "training.steps=250", "training.batch=1024")
+    changes += ["training.batch=1024"]
+    lesson = _trained("numbers-recurrent", *changes, "training.steps=350", "training.rate=5e-3")
     title = "Numbers, by a recurrent translator"
     picture_of(lesson.translator, "nine hundred and ninety-nine", title=title).png(path)
 
@@ -483,40 +486,36 @@ def language(path: Path) -> None:
 
 
 def classifier(path: Path) -> None:
-    """What the pooling of a classifier looks at that was told which number words are odd."""
-    rows = [f"{english(number)}\t{'odd' if number % 2 else 'even'}" for number in range(400)]
-    changes = ["data.held_out=0.1", "tokens.kind=word", "model.width=32", "model.depth=1", "model.dropout=0"]
-    changes += ["training.steps=100", "training.batch=1024", "training.rate=5e-3", "training.warmup=10"]
-    lesson = _trained("classify", *changes, texts=rows)
+    """What the pooling of a classifier looks at that was told which reviews are good, and not why."""
+    changes = ["data.held_out=0.1", "tokens.kind=word", "model.width=32", "model.heads=1", "model.depth=0"]
+    changes += ["model.dropout=0", "training.steps=150", "training.batch=1024", "training.rate=5e-3"]
+    lesson = _trained("classify", *changes, "training.warmup=10", "training.decay=0", texts=_reviews())
     tokenizer, labels = lesson.prepared.tokenizers["source"], lesson.prepared.labels or []
+    texts = ["the story was really fine to me", "the music is just boring in the end"]
     maps = []
-    for text in ("two hundred and seven", "three hundred and ninety"):
+    for text in texts:
         tokens = [*tokenizer.encode(text), END]
         with torch.no_grad(), watch(lesson.model, layers=["pooling.attention"]) as seen:
             likely = cast(Any, lesson.model).predict(Sequences.of([tokens]))[0].exp()
-        answer = f"{labels[int(likely.argmax())]}, {likely.max():.0%}"
-        weights = seen[0].weights()[0, :, 0]
-        heads = [f"head {head}" for head in range(len(weights))]
-        maps.append(heatmap(weights, heads, tokenizer.pieces(tokens), title=answer, note="pooling", top=1.0))
-    sheet([maps]).png(path)
+        note = f"{labels[int(likely.argmax())]}, {likely.max():.0%}"
+        words = tokenizer.pieces(tokens)
+        maps.append(heatmap(seen[0].weights()[0, 0], ["weight"], words, title=text, note=note, top=1.0))
+    sheet([[one] for one in maps]).png(path)
 
 
 def batches(path: Path) -> None:
     """What is text and what is filling, in a batch of like lengths and in one of any lengths."""
     pairs = number_pairs(2000, seed=1)
     tokenizer = Tokenizer.train((side for pair in pairs for side in pair), size=330)
-    sources, _ = tokenize_pairs(pairs, tokenizer, tokenizer)
-    alike = sorted(range(len(pairs)), key=lambda sample: int(sources.lengths[sample]))
-    chosen = {"alike in length": alike[1200:1216], "as they come": list(range(16))}
+    feed = PairFeed(*tokenize_pairs(pairs, tokenizer, tokenizer), budget=400, seed=1)
+    chosen = {"a batch": next(each for each in feed.order(0) if len(each) == 16), "as they come": range(16)}
     row = []
     for title, samples in chosen.items():
-        real = sources.sequences(samples, after=END).real
+        real = feed.batch(samples).source.real
         across = [str(place) for place in range(real.shape[1])]
-        note = f"{real.double().mean():.0%} of the tokens are text"
-        filled = real.double().clamp_min(0.15)
-        row.append(
-            heatmap(filled, [f"sentence {n}" for n in samples], across, title=title, note=note, top=1.6)
-        )
+        note = f"{real.double().mean():.0%} of its source tokens are text"
+        names = [f"sentence {number}" for number in samples]
+        row.append(heatmap(real.double().clamp_min(0.1), names, across, title=title, note=note, top=1.5))
     sheet([row]).png(path)
 
 
@@ -631,6 +630,16 @@ def _trained(name: str, *changes: str, texts: list[str] | None = None) -> Lesson
             observers=[log],
         )
         return Lesson(model=model, prepared=prepared, log=log.path.read_bytes())
+
+
+def _reviews() -> list[str]:
+    words = {"good": ["good", "fine", "moving", "funny"], "bad": ["bad", "boring", "dull", "weak"]}
+    parts = ("film", "story", "music"), ("was", "is"), ("really", "just"), ("", " to me", " in the end")
+    return [
+        f"the {what} {is_} {very} {judged}{more}\t{label}"
+        for label, adjectives in words.items()
+        for what, is_, very, more, judged in product(*parts, adjectives)
+    ]
 
 
 def _landscape(side: int) -> Image.Image:

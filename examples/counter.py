@@ -24,7 +24,7 @@ out = Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "counter.png"
 with TemporaryDirectory() as folder:
     log = Log(Path(folder, "log.jsonl"))
     train(model, CountFeed(seed=1), settings, folder=Path(folder), seed=1, observers=[log])
-    counting(model, count_samples(5, seed=23), log=log.path).png(out)
+    counting(model, count_samples(4, seed=67), log=log.path).png(out)
 
 fresh = count_samples(10_000, seed=1000)
 with torch.no_grad():

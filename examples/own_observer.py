@@ -41,7 +41,7 @@ class Looking(Observer):
 
 
 with TemporaryDirectory() as folder:
-    recipe = find("counter", ["training.steps=400", "training.evaluate=200"])
+    recipe = find("counter", ["training.evaluate=350"])
     watched = begin(recipe, Path(folder, "watched"), observers=lambda run: [Looking(every=100)]).run
     alone = begin(recipe, Path(folder, "alone")).run
     print("the same bits:", watched.weights.read_bytes() == alone.weights.read_bytes())

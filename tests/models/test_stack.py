@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import ALiBi, RelativeBuckets
+from regard import ALiBi, RegardError, RelativeBuckets
 from regard.layers.feedforward import FeedForward, SwiGLU
 from regard.layers.positions import Gaussian, Learned, Sinusoidal
 from regard.layers.residual import after, before, inside
@@ -41,6 +41,14 @@ def test_relative_positions_look_both_ways_in_an_encoder_alone() -> None:
     config = StackConfig(**SETTINGS, positions="relative")
     two_way = [encoder_block(config), encoder_block(config, two_way=False), decoder_block(config)]
     assert [block.attention.bias.two_way for block in two_way] == [True, False, False]
+
+
+def test_dropout_of_the_weights_is_a_setting_of_its_own() -> None:
+    block = decoder_block(StackConfig(**SETTINGS, attention_dropout=0.2))
+    assert (block.attention.dropout, block.cross.dropout) == (0.2, 0.2)
+    assert decoder_block(StackConfig(**SETTINGS)).attention.dropout == 0
+    with pytest.raises(RegardError, match="attention_dropout=1.0: from 0 to below 1"):
+        StackConfig(**SETTINGS, attention_dropout=1.0)
 
 
 @pytest.mark.parametrize(("name", "placement"), [("before", before), ("after", after), ("inside", inside)])

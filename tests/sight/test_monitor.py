@@ -1,11 +1,16 @@
 """The monitor writes what the weights say, when it should, and changes nothing."""
 
+import json
+
 import pytest
 import torch
+from runs.small import numbers, trained
 from torch import nn
 
 from regard import MultiHeadAttention, RegardError, causal, weigh
-from regard.sight.monitor import HeadRecord, Monitor
+from regard.runs.folder import RunFolder
+from regard.sight.monitor import AttentionLog, HeadRecord, Monitor
+from regard.training.experiment import begin
 
 
 class Model(nn.Module):
@@ -47,3 +52,35 @@ def test_gradients_under_the_monitor_are_the_same() -> None:
 def test_every_is_at_least_one() -> None:
     with pytest.raises(RegardError, match="every=0"):
         Monitor(Model(), every=0, write=lambda record: None)
+
+
+def test_a_training_logs_its_heads_and_ends_with_the_same_weights(tmp_path) -> None:
+    quiet = RunFolder(trained(numbers(), tmp_path / "quiet")).load_weights()
+    begin(
+        numbers(),
+        tmp_path / "run",
+        device="cpu",
+        observers=lambda run: [AttentionLog(run.path / "a.jsonl", every=2)],
+    )
+    records = [json.loads(line) for line in (tmp_path / "run" / "a.jsonl").read_text().splitlines()]
+    assert {record["step"] for record in records} == {2, 4}
+    assert {record["module"] for record in records} >= {"encoder.0.attention", "decoder.0.cross"}
+    watched = RunFolder(tmp_path / "run").load_weights()
+    assert all(torch.equal(quiet[name], watched[name]) for name in quiet)
+
+
+def test_a_log_that_goes_on_forgets_what_is_done_again(tmp_path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"step": 2}\n{"step": 4}\n{"st')
+    AttentionLog(path, every=2).started(Model(), step=3, steps=9)
+    assert path.read_text() == '{"step": 2}\n'
+
+
+def test_nothing_stays_watched_when_a_training_breaks_off(tmp_path) -> None:
+    model = Model()
+    log = AttentionLog(tmp_path / "a.jsonl", every=1)
+    log.started(model, step=0, steps=9)
+    log.stepping(1)
+    log.close()
+    model(torch.randn(3, 6, 8))
+    assert not log.path.exists()

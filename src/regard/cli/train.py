@@ -26,6 +26,15 @@ regard resume runs/numbers --device cuda
 """
 
 TensorBoardOption = Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")]
+AttentionOption = Annotated[
+    int,
+    typer.Option(
+        "--attention",
+        min=0,
+        metavar="N",
+        help="Every N updates, write entropy and sink of every head to attention.jsonl.",
+    ),
+]
 Deterministic = Annotated[
     bool,
     typer.Option("--deterministic", help="Only kernels that give the same bits every time; slower on a GPU."),
@@ -53,6 +62,7 @@ def train(
         bool, typer.Option("--overwrite", help="Start anew in a folder that holds a run.")
     ] = False,
     tensorboard: TensorBoardOption = False,
+    attention: AttentionOption = 0,
     deterministic: Deterministic = False,
     device: Device = None,
 ) -> None:
@@ -63,7 +73,16 @@ def train(
     _prepare(deterministic)
     chosen = find(recipe, change or [])
     path = out or Path("runs") / Path(recipe).stem
-    finish(begin(chosen, path, overwrite=overwrite, device=device, observers=watchers(tensorboard), say=say))
+    finish(
+        begin(
+            chosen,
+            path,
+            overwrite=overwrite,
+            device=device,
+            observers=watchers(tensorboard, attention),
+            say=say,
+        )
+    )
 
 
 def resume(
@@ -76,6 +95,7 @@ def resume(
         ),
     ],
     tensorboard: TensorBoardOption = False,
+    attention: AttentionOption = 0,
     deterministic: Deterministic = False,
     device: Device = None,
 ) -> None:
@@ -83,10 +103,10 @@ def resume(
     from regard.training.experiment import resume as go_on
 
     _prepare(deterministic)
-    finish(go_on(run, device=device, observers=watchers(tensorboard), say=say))
+    finish(go_on(run, device=device, observers=watchers(tensorboard, attention), say=say))
 
 
-def watchers(tensorboard: bool = False) -> "Watchers":
+def watchers(tensorboard: bool = False, attention: int = 0) -> "Watchers":
     """The progress bar and the log, for every run."""
     from regard.training.log import Log
     from regard.training.progress import Progress
@@ -97,6 +117,10 @@ def watchers(tensorboard: bool = False) -> "Watchers":
             from regard.training.tensorboard import TensorBoard
 
             watching.append(TensorBoard(run.path / "tensorboard"))
+        if attention:
+            from regard.sight.monitor import AttentionLog
+
+            watching.append(AttentionLog(run.path / "attention.jsonl", every=attention))
         return watching
 
     return observers

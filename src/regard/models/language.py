@@ -91,14 +91,10 @@ class LanguageModel(nn.Module):
 
     def start(self, source: Sequences) -> LanguageState:
         """Read the prompts but for their last tokens, which the first step takes."""
-        longest = source.tokens.shape[1]
+        shortest, longest = (int(n) for n in torch.stack([source.lengths.min(), source.lengths.max()]))
+        if shortest < 1:
+            raise RegardError("a prompt without a token: give at least one, such as START")
         padding = longest - source.lengths
-        shortest, most = (int(n) for n in torch.stack([source.lengths.min(), source.lengths.max()]))
-        if shortest < 1 or most < longest:
-            raise RegardError(
-                f"prompts of {shortest} to {most} tokens in {longest} columns: a prompt has at least one token, such "
-                "as START, and the longest fills all columns"
-            )
         columns = torch.arange(longest, device=padding.device) - padding[:, None]
         tokens = source.tokens.gather(1, columns.clamp_min(0))
         empty = LanguageState(

@@ -36,15 +36,19 @@ class StackConfig:
         "sinusoidal"
     )
     longest: int = 1024  # positions that are learned
-    dropout: float = 0.1
+    dropout: float = 0.1  # of embeddings and of what each part of a block adds
+    attention_dropout: float = 0.0  # of the weights
 
     def __post_init__(self) -> None:
         check_choices(self)
         for name in ("width", "heads", "inner", "longest"):
             if getattr(self, name) < 1:
                 raise RegardError(f"{name}={getattr(self, name)}: at least 1")
-        if self.depth < 0 or not 0.0 <= self.dropout < 1.0:
-            raise RegardError(f"depth={self.depth}, dropout={self.dropout}: at least 0, and dropout below 1")
+        if self.depth < 0:
+            raise RegardError(f"depth={self.depth}: at least 0")
+        for name in ("dropout", "attention_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise RegardError(f"{name}={getattr(self, name)}: from 0 to below 1")
 
 
 def embedding(config: StackConfig, name: str, vocabulary: int) -> Embedding:
@@ -65,7 +69,8 @@ def encoder_block(config: StackConfig, *, two_way: bool = True) -> EncoderBlock:
 def decoder_block(config: StackConfig) -> DecoderBlock:
     """A block that looks back, and at a memory."""
     attention = _self_attention(config, two_way=False)
-    cross = MultiHeadAttention(config.width, config.heads, sizes=HeadSizes(kv_heads=config.kv_heads))
+    sizes = HeadSizes(kv_heads=config.kv_heads)
+    cross = MultiHeadAttention(config.width, config.heads, sizes=sizes, dropout=config.attention_dropout)
     return DecoderBlock(attention, cross, _feedforward(config), _residual(config))
 
 
@@ -82,7 +87,9 @@ def _self_attention(config: StackConfig, two_way: bool) -> MultiHeadAttention:
         bias = RelativeBuckets(config.heads, two_way=two_way)  # one a block: no weight has two names
     rotary = Rotary(config.width // config.heads) if config.positions == "rotary" else None
     sizes = HeadSizes(kv_heads=config.kv_heads)
-    return MultiHeadAttention(config.width, config.heads, sizes=sizes, bias=bias, rotary=rotary)
+    return MultiHeadAttention(
+        config.width, config.heads, sizes=sizes, bias=bias, rotary=rotary, dropout=config.attention_dropout
+    )
 
 
 def _feedforward(config: StackConfig) -> nn.Module:

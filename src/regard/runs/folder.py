@@ -152,6 +152,7 @@ class RunFolder:
         """Remove what a run consists of, and nothing else that may lie beside it."""
         for pattern in (
             "config.json", "model.safetensors", "generation_config.json", "recipe.yaml", "README.md", "log.jsonl",
+            "attention.jsonl",
             "metrics.json", "tokenizer*.json", "best.safetensors", "*.png", "*.svg", "checkpoints/*",
         ):  # fmt: skip
             for file in self.path.glob(pattern):

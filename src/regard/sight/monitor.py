@@ -1,13 +1,16 @@
 """Attention during training: a few numbers per head, every so many steps."""
 
+import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from torch import nn
 
 from regard.errors import RegardError
 from regard.sight.watch import watch
+from regard.training.observers import Observer, Update
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,3 +63,48 @@ class Monitor:
                         sink=float(sink[at].mean()),
                     )
                 )
+
+
+class AttentionLog(Observer):
+    """A monitor that plugs into training: a line of JSON for every head, at every `every`-th update."""
+
+    def __init__(self, path: Path, *, every: int) -> None:
+        self.path, self.every = path, every
+        self._monitor: Monitor | None = None
+        self._step = ExitStack()
+
+    def started(self, model: nn.Module, *, step: int, steps: int) -> None:
+        """Watch this model. What is told of updates that are made again goes."""
+        self._monitor = Monitor(model, every=self.every, write=self._write)
+        if self.path.exists():
+            told = [
+                line
+                for line in self.path.read_text("utf-8").splitlines(keepends=True)
+                if _step_of(line) <= step
+            ]
+            self.path.write_text("".join(told), "utf-8")
+
+    def stepping(self, step: int) -> None:
+        """The forward pass of an update comes next."""
+        if self._monitor is not None:
+            self._step.enter_context(self._monitor.at(step))
+
+    def stepped(self, update: Update) -> None:
+        """It is over."""
+        self._step.close()
+
+    def close(self) -> None:
+        """Nothing stays watched after a training that broke off."""
+        broken = RegardError("the update was not finished")
+        self._step.__exit__(type(broken), broken, None)
+
+    def _write(self, record: HeadRecord) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(record)) + "\n")
+
+
+def _step_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError):
+        return float("inf")  # a line that was being written when the process was killed
