@@ -10,6 +10,7 @@ same unseen numbers.
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from measuring import machine
 
@@ -73,7 +74,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     numbers = draw_numbers(3000, seed=7, part="test")
-    rows, about = {}, machine()
+    rows: dict[str, Any] = {}
+    about = machine()
     for name in CONTENDERS:
         folder = train(name, options.runs)
         size = sum(weight.numel() for weight in RunFolder(folder).load_weights().values())
@@ -89,7 +91,7 @@ def main() -> None:
             Series(
                 name=name,
                 points=[(digits, right / asked) for digits, (right, asked) in row["digits"].items()],
-            )  # type: ignore[attr-defined]
+            )
             for name, row in rows.items()
         ],
     )
@@ -112,7 +114,7 @@ def main() -> None:
         "|---|---:|" + "---:|" * 9,
     ]
     for name, row in rows.items():
-        digits: dict[int, tuple[int, int]] = row["digits"]  # type: ignore[assignment]
+        digits: dict[int, tuple[int, int]] = row["digits"]
         cells = [f"{100 * digits[d][0] / digits[d][1]:.0f}" if d in digits else "" for d in columns]
         lines.append(f"| {name} | {row['parameters']:,} | " + " | ".join(cells) + " |")
     asked = [str(digits[d][1]) if d in digits else "" for d in columns]

@@ -28,8 +28,8 @@ with TemporaryDirectory() as folder:
 
 fresh = count_samples(10_000, seed=1000)
 with torch.no_grad():
-    right = (model.predict(fresh.sequences).argmax(-1) == fresh.labels).double().mean().item()
-    weights, digits = model.weights(fresh.sequences), fresh.sequences.tokens - FIRST
+    right = (model.predict(fresh.inputs).argmax(-1) == fresh.labels).double().mean().item()
+    weights, digits = model.weights(fresh.inputs), fresh.inputs.tokens - FIRST
 print(f"right on fresh digits in more than 99 of 100 cases: {right > 0.99}")
 print("mean weight on each digit:")
 for digit in range(10):

@@ -7,7 +7,7 @@ from regard.data.counting import CLASSES, DIGITS, FIRST, VOCABULARY, CountFeed, 
 
 
 def digits(labelled) -> list[list[int]]:
-    return (labelled.sequences.tokens - FIRST).tolist()
+    return (labelled.inputs.tokens - FIRST).tolist()
 
 
 def test_the_label_says_whether_there_are_more_fours_than_twos():
@@ -20,15 +20,15 @@ def test_the_label_says_whether_there_are_more_fours_than_twos():
 
 def test_ten_digits_and_no_special_token():
     samples = count_samples(500, seed=2)
-    assert samples.sequences.tokens.shape == (500, DIGITS)
-    assert samples.sequences.lengths.tolist() == [10] * 500
-    assert {*samples.sequences.tokens.flatten().tolist()} == {*range(FIRST, VOCABULARY)}
+    assert samples.inputs.tokens.shape == (500, DIGITS)
+    assert samples.inputs.lengths.tolist() == [10] * 500
+    assert {*samples.inputs.tokens.flatten().tolist()} == {*range(FIRST, VOCABULARY)}
     assert (FIRST, VOCABULARY, CLASSES) == (4, 14, 2)
 
 
 def test_digits_are_uniform_and_independent():
     samples = 40_000
-    tokens = count_samples(samples, seed=3).sequences.tokens - FIRST
+    tokens = count_samples(samples, seed=3).inputs.tokens - FIRST
     for place in range(DIGITS):  # χ² with 9 degrees of freedom exceeds 33.7 once in ten thousand
         counts = torch.bincount(tokens[:, place], minlength=10).double()
         assert ((counts - samples / 10) ** 2 / (samples / 10)).sum() < 33.7
@@ -40,7 +40,7 @@ def test_digits_are_uniform_and_independent():
 
 
 def test_a_sample_is_not_its_neighbour_moved_along():
-    tokens = count_samples(2000, seed=3).sequences.tokens
+    tokens = count_samples(2000, seed=3).inputs.tokens
     for places in range(1, DIGITS):
         alike = (tokens[1:, :-places] == tokens[:-1, places:]).double().mean().item()
         assert abs(alike - 0.1) < 0.03  # four standard errors of 2000 digits

@@ -45,7 +45,7 @@ def test_no_batch_of_several_is_over_the_budget(budget):
             sides = (
                 [batch.source, batch.target]
                 if isinstance(batch, Pairs)
-                else [getattr(batch, "sequences", batch)]
+                else [getattr(batch, "inputs", batch)]
             )
             assert len(samples) == 1 or max(side.tokens.numel() for side in sides) <= budget
 
@@ -122,7 +122,7 @@ def test_texts_begin_with_start_and_labels_stay_with_their_texts():
     assert batch.tokens[1, : batch.lengths[1]].tolist() == [START, *SOURCES[8], END]
     labelled = LabelledFeed(SOURCES, [7 * n for n in range(900)], budget=200, seed=0).batch([8, 5])
     assert labelled.labels.tolist() == [56, 35]
-    assert labelled.sequences.tokens[1, : labelled.sequences.lengths[1]].tolist() == [*SOURCES[5], END]
+    assert labelled.inputs.tokens[1, : labelled.inputs.lengths[1]].tolist() == [*SOURCES[5], END]
 
 
 def test_samples_that_are_too_long_are_left_out_and_counted():

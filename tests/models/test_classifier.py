@@ -34,7 +34,7 @@ def encoded(model: Classifier, tokens: list[int]) -> torch.Tensor:
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_a_sequence_is_pooled_as_it_says(pooling: str) -> None:
-    model, data = small(pooling=pooling), batch().sequences
+    model, data = small(pooling=pooling), batch().inputs
     found = model.predict(data)
     for row, n in enumerate(data.lengths.tolist()):
         x = encoded(model, data.tokens[row, :n].tolist())
@@ -51,7 +51,7 @@ def test_a_sequence_is_pooled_as_it_says(pooling: str) -> None:
 
 def test_the_loss_is_that_of_the_predictions() -> None:
     model, data = small(), batch()
-    predicted, loss = model.predict(data.sequences), model.loss(data)
+    predicted, loss = model.predict(data.inputs), model.loss(data)
     torch.testing.assert_close(loss.total, -predicted[torch.arange(4), data.labels].sum(), rtol=0, atol=1e-12)
     assert loss.count.item() == 4
     assert loss.metrics["correct"].item() == (predicted.argmax(-1) == data.labels).sum().item()
@@ -65,19 +65,19 @@ def test_padding_cannot_matter_to_the_bit(pooling: str, norm: str) -> None:
     with torch.no_grad():
         model.embedding.table[PAD] = float("nan")
     for filling in (PAD, 5):
-        data.sequences.tokens[~data.sequences.real] = filling
+        data.inputs.tokens[~data.inputs.real] = filling
         loss = model.loss(data).total
         model.zero_grad()
         loss.backward()
         grads = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-        found.append([loss, model.predict(data.sequences), *grads])
+        found.append([loss, model.predict(data.inputs), *grads])
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_more_padding_changes_nothing(pooling: str) -> None:
-    model, data = small(pooling=pooling), batch().sequences
+    model, data = small(pooling=pooling), batch().inputs
     torch.testing.assert_close(model.predict(refilled(data, 17)), model.predict(data), rtol=0, atol=1e-12)
 
 

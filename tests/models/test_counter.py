@@ -41,34 +41,34 @@ def outweighed(weights: Tensor, tokens: Tensor) -> Tensor:
 def test_it_counts_and_looks_at_what_it_counts(seed: int) -> None:
     model, data = trained(seed), fresh()
     with torch.no_grad():
-        right = model.predict(data.sequences).argmax(-1) == data.labels
-        ratio = outweighed(model.weights(data.sequences), data.sequences.tokens)
+        right = model.predict(data.inputs).argmax(-1) == data.labels
+        ratio = outweighed(model.weights(data.inputs), data.inputs.tokens)
     assert right.double().mean() >= 0.995
     assert (ratio >= 3).double().mean() >= 0.99
 
 
 def test_the_answer_is_read_from_weights_and_values() -> None:
     model, data = Counter(CounterConfig()).double(), count_samples(7, seed=3)
-    mean = torch.einsum("bn,bnv->bv", model.weights(data.sequences), model.values(data.sequences))
+    mean = torch.einsum("bn,bnv->bv", model.weights(data.inputs), model.values(data.inputs))
     expected = torch.log_softmax(model.reader(model.pooling.attention.output(mean)), -1)
-    torch.testing.assert_close(model.predict(data.sequences), expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(model.predict(data.inputs), expected, rtol=0, atol=1e-12)
     picked = expected[torch.arange(7), data.labels]
     torch.testing.assert_close(model.loss(data).total, -picked.sum(), rtol=0, atol=1e-12)
 
 
 def test_the_order_of_digits_does_not_matter() -> None:
     model, data = Counter(CounterConfig()).double(), count_samples(7, seed=3)
-    before = model.predict(data.sequences)
-    data.sequences.tokens[:] = data.sequences.tokens[:, torch.randperm(10)]
-    torch.testing.assert_close(model.predict(data.sequences), before, rtol=0, atol=1e-12)
+    before = model.predict(data.inputs)
+    data.inputs.tokens[:] = data.inputs.tokens[:, torch.randperm(10)]
+    torch.testing.assert_close(model.predict(data.inputs), before, rtol=0, atol=1e-12)
 
 
 def test_its_attention_is_seen() -> None:
     model, data = Counter(CounterConfig()), count_samples(7, seed=3)
     with watch(model) as seen:
-        model.predict(data.sequences)
+        model.predict(data.inputs)
     assert seen["pooling.attention"].shape == (7, 1, 1, 10)
-    torch.testing.assert_close(seen["pooling.attention"].weights()[:, 0, 0], model.weights(data.sequences))
+    torch.testing.assert_close(seen["pooling.attention"].weights()[:, 0, 0], model.weights(data.inputs))
 
 
 def test_the_gradient_reaches_every_parameter() -> None:

@@ -181,6 +181,5 @@ def test_extra_padding_at_the_right_changes_nothing() -> None:
     assert torch.equal(*logits)
 
 
-
 def test_a_config_survives_json() -> None:
     assert LanguageConfig(**json.loads(json.dumps(asdict(SMALL)))) == SMALL

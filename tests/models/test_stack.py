@@ -47,7 +47,7 @@ def test_dropout_of_the_weights_is_a_setting_of_its_own() -> None:
     block = decoder_block(StackConfig(**SETTINGS, attention_dropout=0.2))
     assert (block.attention.dropout, block.cross.dropout) == (0.2, 0.2)
     assert decoder_block(StackConfig(**SETTINGS)).attention.dropout == 0
-    with pytest.raises(RegardError, match="attention_dropout=1.0: from 0 to below 1"):
+    with pytest.raises(RegardError, match=r"attention_dropout=1\.0: from 0 to below 1"):
         StackConfig(**SETTINGS, attention_dropout=1.0)
 
 

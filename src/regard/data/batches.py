@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from regard.errors import RegardError
 
@@ -46,16 +47,58 @@ class Sequences:
         return torch.arange(self.tokens.shape[1], device=self.tokens.device) < self.lengths[:, None]
 
 
+@runtime_checkable
+class Batch(Protocol):
+    """What a model learns from at once."""
+
+    def to(self, device: torch.device | str) -> Any:
+        """The same on another device."""
+
+    def __len__(self) -> int: ...
+
+
 @dataclass(frozen=True, eq=False)
-class Pairs:
-    """Sources and what they become. Both sides end with END; the decoder's input, which begins with START, is the
-    model's affair.
+class Images:
+    """Some pictures of one size, numbers from 0 to 1."""
+
+    pixels: Float[Tensor, "b channels height width"]
+
+    def to(self, device: torch.device | str) -> "Images":
+        """The same on another device."""
+        return Images(self.pixels.to(device, non_blocking=True))
+
+    def __len__(self) -> int:
+        return self.pixels.shape[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Sounds:
+    """Some recordings at one rate, numbers from −1 to 1, filled up with zeros at the right."""
+
+    samples: Float[Tensor, "b n"]
+    lengths: Int[Tensor, " b"]
+
+    def to(self, device: torch.device | str) -> "Sounds":
+        """The same on another device."""
+        return Sounds(self.samples.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
+
+    def __len__(self) -> int:
+        return self.samples.shape[0]
+
+
+Source = TypeVar("Source", bound=Batch, default=Sequences)  # what is read: text, pictures or sound
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs(Generic[Source]):
+    """Sources and the texts they become. Texts end with END on both sides; the decoder's input, which begins with
+    START, is the model's affair.
     """
 
-    source: Sequences
+    source: Source
     target: Sequences
 
-    def to(self, device: torch.device | str) -> "Pairs":
+    def to(self, device: torch.device | str) -> "Pairs[Source]":
         """The same on another device."""
         return Pairs(self.source.to(device), self.target.to(device))
 
@@ -64,28 +107,18 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
-    """Sequences and the class of each."""
+class Labelled(Generic[Source]):
+    """What is to be classified, and the class of each."""
 
-    sequences: Sequences
+    inputs: Source
     labels: Int[Tensor, " b"]
 
-    def to(self, device: torch.device | str) -> "Labelled":
+    def to(self, device: torch.device | str) -> "Labelled[Source]":
         """The same on another device."""
-        return Labelled(self.sequences.to(device), self.labels.to(device, non_blocking=True))
+        return Labelled(self.inputs.to(device), self.labels.to(device, non_blocking=True))
 
     def __len__(self) -> int:
-        return len(self.sequences)
-
-
-@runtime_checkable
-class Batch(Protocol):
-    """What a model learns from at once."""
-
-    def to(self, device: torch.device | str) -> "Batch":
-        """The same on another device."""
-
-    def __len__(self) -> int: ...
+        return len(self.inputs)
 
 
 AnyBatch = TypeVar("AnyBatch", bound=Batch, covariant=True)

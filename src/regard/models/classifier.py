@@ -54,7 +54,7 @@ class Classifier(nn.Module):
 
     def loss(self, batch: Labelled) -> Loss:
         """The cross-entropy of the labels."""
-        return cross_entropy(self._scores(batch.sequences), batch.labels, smoothing=self.config.smoothing)
+        return cross_entropy(self._scores(batch.inputs), batch.labels, smoothing=self.config.smoothing)
 
     def _scores(self, batch: Sequences) -> Float[Tensor, "b classes"]:
         x = self.embedding(batch.tokens)

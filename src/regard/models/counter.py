@@ -56,7 +56,7 @@ class Counter(nn.Module):
 
     def loss(self, batch: Labelled) -> Loss:
         """The cross-entropy of the labels, and nothing else."""
-        return cross_entropy(self._scores(batch.sequences), batch.labels)
+        return cross_entropy(self._scores(batch.inputs), batch.labels)
 
     def call(self, batch: Sequences) -> Call:
         """The one question that is asked: its query, and the keys of the digits."""

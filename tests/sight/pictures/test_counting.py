@@ -77,7 +77,7 @@ def test_the_answer_its_probability_and_the_truth_are_written(model):
     said = [mark.text for mark in counting(model, batch()).scene().marks if isinstance(mark, Words)]
     assert {"yes, 100.0 %", "2 × 4, 1 × 2", "no, 62.2 %", "2 × 4, 2 × 2"} <= set(said)
     assert ".33" in said
-    wrong = Labelled(batch().sequences, 1 - batch().labels)
+    wrong = Labelled(batch().inputs, 1 - batch().labels)
     said = [mark.text for mark in counting(model, wrong).scene().marks if isinstance(mark, Words)]
     assert {"2 × 4, 1 × 2: wrong, no", "2 × 4, 2 × 2: wrong, yes"} <= set(said)
 
@@ -86,7 +86,7 @@ def test_with_a_log_the_loss_is_drawn_below(model, tmp_path):
     (tmp_path / "log.jsonl").write_text(
         json.dumps({"event": "update", "step": 1, "loss": 0.7, "rate": 0.1}) + "\n"
     )
-    picture = counting(model, batch().sequences, log=tmp_path / "log.jsonl")
+    picture = counting(model, batch().inputs, log=tmp_path / "log.jsonl")
     assert [type(part) for part in picture.parts][1:] == [Chart]
     assert picture.parts[1].y == "loss"
     picture.write(tmp_path / "x.png")

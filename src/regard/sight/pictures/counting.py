@@ -156,7 +156,7 @@ def counting(
     A digit sends a few numbers. They are shown as one: how far along the line from what a 2 sends to what a 4
     sends, which is what the answer depends on, with the middle of the two at 0.
     """
-    sequences, labels = (batch.sequences, batch.labels) if isinstance(batch, Labelled) else (batch, None)
+    sequences, labels = (batch.inputs, batch.labels) if isinstance(batch, Labelled) else (batch, None)
     if not 1 <= len(sequences) <= MOST:
         raise RegardError(f"{len(sequences)} samples: a picture shows from 1 to {MOST}")
     with torch.no_grad():
