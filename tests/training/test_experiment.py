@@ -197,3 +197,20 @@ def test_validation_can_decode(tmp_path) -> None:
     begin(recipe, tmp_path / "run", device="cpu", observers=lambda run: [Hears(run.log)])
     assert len(said) == 2
     assert {"loss", "bleu", "exact"} <= said[0].keys()
+
+
+def test_a_start_that_fails_leaves_a_folder_that_can_be_used_again(tmp_path) -> None:
+    wrong = numbers(data={"kind": "pairs", "train": "nowhere.tsv"})
+    with pytest.raises(RegardError, match="nowhere"):
+        begin(wrong, tmp_path / "run", device="cpu")
+    assert trained(numbers(), tmp_path / "run").exists()
+
+
+def test_data_too_small_to_hold_any_out_says_so(tmp_path) -> None:
+    table = tmp_path / "pairs.tsv"
+    table.write_text("one\tun\ntwo\tdeux\n")
+    recipe = numbers(data={"kind": "pairs", "train": str(table), "held_out": 0.001})
+    with pytest.raises(
+        RegardError, match=r"data\.valid: no pair is there; give a file with some, or a larger"
+    ):
+        prepare(recipe, Report())

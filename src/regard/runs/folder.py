@@ -38,7 +38,9 @@ class RunFolder:
         """An empty folder for a run. One that holds something is left alone unless overwriting is asked for."""
         run = cls(path)
         try:
-            if run.path.exists() and any(run.path.iterdir()):
+            if run.path.exists() and any(
+                each != run.checkpoints or any(each.iterdir()) for each in run.path.iterdir()
+            ):
                 if not run.recipe.exists():
                     raise RegardError(
                         f"{run.path} is not empty and is no run: choose another folder with --out"

@@ -47,55 +47,57 @@ class CountingData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairData:
+class _FileData:
+    """What all data read from files has."""
+
+    folder: str = ""  # where relative paths start; empty: the folder the command runs in
+    held_out: float = 0.02  # of the training data, for valid and for test each, where these are not given
+    policy: Literal["error", "skip"] = "error"  # what to do about a line that cannot be used
+    longest: int = LONGEST  # characters of a line; a longer one is against the policy
+
+    def __post_init__(self) -> None:
+        _share(self, "held_out")
+        _at_least(self, 1, "longest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairData(_FileData):
     """Sources and targets from files: two parallel ones, or one with both in columns (.tsv, .csv, .jsonl, .parquet)."""
 
     KIND: ClassVar[str] = "pairs"
     train: Parallel | str
     valid: Parallel | str | None = None
     test: Parallel | str | None = None
-    folder: str = ""  # where relative paths start; empty: the folder the command runs in
     columns: tuple[str | int, str | int] | None = None  # of source and target; default the first two
-    held_out: float = 0.02  # of the training sources, for valid and for test each, where these are not given
-    policy: Literal["error", "skip"] = "error"  # what to do about a line that cannot be used
-    longest: int = LONGEST  # characters of a line; a longer one is against the policy
-
-    def __post_init__(self) -> None:
-        _share(self, "held_out")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextData:
-    """Text to continue: one stream, or one text a line."""
+class TextData(_FileData):
+    """Text to continue: one stream, or one text a line. Held out is its end."""
 
     KIND: ClassVar[str] = "text"
     train: str
     valid: str | None = None
     test: str | None = None
-    folder: str = ""
     unit: Literal["stream", "lines"] = "stream"
     context: int = 256  # tokens seen at once
-    held_out: float = 0.1  # of the training text, its end, where no valid is given
-    policy: Literal["error", "skip"] = "error"
-    longest: int = LONGEST
+    held_out: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least(self, 1, "context")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledData:
+class LabelledData(_FileData):
     """Texts and their classes, in two columns of a file (.tsv, .csv, .jsonl, .parquet)."""
 
     KIND: ClassVar[str] = "labelled"
     train: str
     valid: str | None = None
     test: str | None = None
-    folder: str = ""
     columns: tuple[str | int, str | int] | None = None  # of text and label; default the first two
     held_out: float = 0.05
-    policy: Literal["error", "skip"] = "error"
-    longest: int = LONGEST
-
-
-Data = NumberData | CountingData | PairData | TextData | LabelledData
 
 
 @dataclass(frozen=True, kw_only=True)

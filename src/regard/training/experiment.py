@@ -49,8 +49,7 @@ def begin(
     """Train a recipe into a new run folder."""
     with joined(chosen_device(device)) as world:
         if world.first:
-            run = RunFolder.new(path, overwrite=overwrite)
-            run.save_recipe(recipe)
+            RunFolder.new(path, overwrite=overwrite)
         world.share(True)  # the others go on once the folder is there
         return _go(RunFolder(path), recipe, world, observers, say, resume=False)
 
@@ -112,6 +111,7 @@ def _prepared(run: RunFolder, recipe: Recipe, world: World, say: Say, *, resume:
     say("reading the data …")
     if world.first:
         prepared = prepare(recipe, report, tokenizers=known, labels=labels)
+        run.save_recipe(recipe)  # not before: a folder without it is no run, and can be used again
         run.save_tokenizers(prepared.tokenizers)
         run.save_generation(recipe.decoding)
         run.save_config(prepared.config, prepared.labels)  # last: it says that the others are there

@@ -34,6 +34,12 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     feeds = {split: _feed(recipe, splits[split], source, target) for split in ("train", "valid")}
     if not len(feeds["train"].sources):
         raise RegardError("data.train: no pair is left to train on")
+    for split in ("valid", "test"):
+        if next(splits[split](), None) is None:
+            raise RegardError(
+                f"data.{split}: no pair is there; give a file with some, or a larger data.held_out than "
+                f"{getattr(recipe.data, 'held_out', 0)}"
+            )
     validated = list(islice(splits["valid"](), recipe.training.decode))
 
     def validate(model: nn.Module) -> list[Metric]:
