@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch import nn
 from training.toys import plan
 
 from regard.training.precision import autocast, deterministic
@@ -14,9 +15,22 @@ from regard.training.precision import autocast, deterministic
     ("precision", "expected"),
     [("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)],
 )
-def test_on_a_cpu_bfloat16_has_to_be_asked_for(precision: str, expected: torch.dtype) -> None:
-    with autocast(plan(precision=precision), torch.device("cpu")):
+def test_a_small_model_on_a_cpu_computes_in_bfloat16_only_when_asked(
+    precision: str, expected: torch.dtype
+) -> None:
+    with autocast(plan(precision=precision), torch.device("cpu"), nn.Linear(8, 2000)):
         assert (torch.ones(2, 2, device="cpu") @ torch.ones(2, 2, device="cpu")).dtype == expected
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_wide_model_on_a_cpu_computes_in_bfloat16_where_the_cpu_can(
+    able: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: able)
+    wide = nn.Sequential(nn.Linear(512, 2000), nn.Linear(2000, 512))
+    with autocast(plan(precision="auto"), torch.device("cpu"), wide):
+        product = torch.ones(2, 2, device="cpu") @ torch.ones(2, 2, device="cpu")
+    assert product.dtype == (torch.bfloat16 if able else torch.float32)
 
 
 @pytest.fixture

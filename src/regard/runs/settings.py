@@ -139,7 +139,9 @@ class Training:
     decay: float = 0.01  # of AdamW, on matrices
     betas: tuple[float, float] = (0.9, 0.98)
     clip: float = 1.0  # largest norm of the gradient; 0: any
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of the products; auto: bfloat16 on a GPU
+    precision: Literal["auto", "float32", "bfloat16"] = (
+        "auto"  # of the products; auto: bfloat16 where it is faster
+    )
     averaging: Averaging = field(default_factory=Averaging)
     evaluate: int = 500  # updates between evaluations
     decode: int = 0  # validation sources translated at each evaluation; 0: only the loss is looked at

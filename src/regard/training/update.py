@@ -50,7 +50,7 @@ class Updater:
     def __init__(self, state: State, settings: Training, *, world: World, seed: int) -> None:
         self.state, self.settings, self.world, self.seed = state, settings, world, seed
         self._scored: nn.Module | None = None
-        self._precision = autocast(settings, world.device)
+        self._precision = autocast(settings, world.device, state.model)
 
     def prepare(self, feed: Feed[Any], turn: Turn) -> Work:
         """This process's rows of an update as batches."""
