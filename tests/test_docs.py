@@ -23,6 +23,7 @@ import pytest
 import torch
 from PIL import Image
 
+from regard.data.pairs import Parallel
 from regard.runs.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
@@ -220,7 +221,7 @@ def test_a_table_of_settings_has_each_of_them_with_its_default_and_its_choices(p
     for name, table in tables:
         module, _, title = name.rpartition(".")
         kind = getattr(importlib.import_module(f"regard.{module}"), title)
-        own = [each for each in dataclasses.fields(kind) if each.name in inspect.get_annotations(kind)]
+        own = [each for each in dataclasses.fields(kind) if each.name not in elsewhere(kind)]
         rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", table, flags=re.M)
         assert {row[0]: row[1] for row in rows} == {each.name: default_of(each) for each in own}, name
         choices = {each: hint for each, hint in get_type_hints(kind).items() if get_origin(hint) is Literal}
@@ -243,20 +244,27 @@ def in_yaml(value: object) -> str:
     return words[value] if isinstance(value, bool | str | None) and value in words else str(value)
 
 
+def elsewhere(kind: Any) -> set[str]:
+    """Inherited settings that are in the table of what they are inherited from."""
+    inherited = {
+        name for base in kind.__bases__ if base in settings_in(base) for name in get_type_hints(base)
+    }
+    return inherited - {*inspect.get_annotations(kind)}
+
+
 def test_every_setting_of_a_recipe_is_in_a_table() -> None:
     named = (re.findall(r"<!-- settings: [\w.]+\.(\w+) -->", page.read_text()) for page in PAGES)
-    assert {kind.__name__ for kind in settings_in(Recipe)} - {"Parallel"} == {
-        name for each in named for name in each
-    }
+    assert {kind.__name__ for kind in settings_in(Recipe)} == {name for each in named for name in each}
 
 
 def settings_in(hint: Any) -> set[type]:
-    """The dataclasses that a type consists of, and what they inherit from."""
+    """The public dataclasses of settings that a type consists of, and those they inherit from."""
     parts = get_args(hint)
     if dataclasses.is_dataclass(hint):
         parts = (*get_type_hints(hint).values(), *getattr(hint, "__bases__", ()))
     found = {kind for part in parts for kind in settings_in(part)}
-    return {*found, hint} if dataclasses.is_dataclass(hint) and isinstance(hint, type) else found
+    public = dataclasses.is_dataclass(hint) and isinstance(hint, type) and not hint.__name__.startswith("_")
+    return {*found, hint} - {Parallel} if public else found
 
 
 def test_the_readme_names_every_file_that_holds_an_equation() -> None:

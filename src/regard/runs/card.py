@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 
 from regard import __version__
@@ -37,10 +38,11 @@ def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: S
     """The card as Markdown, with the header that model hubs read."""
     verb, command, python = _USE[recipe.data.KIND]
     name = run.path.resolve().name
-    rows = [
-        f"| {metric.name} | {str(metric).split(maxsplit=1)[1].split('  (')[0]} | {metric.signature} |"
-        for metric in metrics
-    ]
+    rows = []
+    for metric in metrics:
+        signature = metric.signature.replace("|", "\\|")  # not the end of a cell
+        shown = str(replace(metric, signature="")).removeprefix(metric.name).strip()
+        rows.append(f"| {metric.name} | {shown} | {signature} |")
     lines = [
         "---",
         "library_name: regard",
