@@ -138,6 +138,13 @@ def test_info_tells_what_a_run_is(capsys, runs):
     assert "translate, score, evaluate" in told
 
 
+def test_names_with_brackets_are_shown_as_they_are(capsys, tmp_path):
+    run = trained(numbers(about="a [bold] try"), tmp_path / "p[x]")
+    told = said(capsys, "info", run)
+    assert "p[x]" in "".join(told.split())
+    assert "a [bold] try" in told
+
+
 def test_recipes_are_listed_and_printed(capsys):
     assert "multi30k-en-de" in said(capsys, "recipes")
     assert yaml.safe_load(said(capsys, "recipes", "numbers"))["data"]["kind"] == "numbers"

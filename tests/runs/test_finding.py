@@ -3,6 +3,7 @@
 import pytest
 
 from regard import RegardError
+from regard.models.recurrent import RecurrentConfig
 from regard.models.transformer import base
 from regard.runs.finding import find, parse, resolve, shipped, written
 
@@ -33,6 +34,11 @@ def test_a_preset_gives_way_to_what_is_said_beside_it() -> None:
     assert recipe.model.dropout == 0.25
 
 
+def test_another_kind_of_model_has_other_settings() -> None:
+    assert find("numbers", ["model.kind=recurrent", "model.width=64"]).model == RecurrentConfig(width=64)
+    assert find("numbers", ["model.kind=transformer"]).model == find("numbers").model
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
@@ -48,6 +54,7 @@ def test_a_preset_gives_way_to_what_is_said_beside_it() -> None:
         ("numbers", ["data.kind=number"], "data.kind: 'number' is none of numbers"),
         ("numbers", ["training.steps=0"], "training.steps"),
         ("numbers", ["training.rate=-1"], "training.rate"),
+        ("numbers", ["training.best=bleu", "training.decode=0"], "training.best=bleu: nothing is translated"),
         ("numbers", ["model.dropout=2"], "dropout=2"),
     ],
 )  # fmt: skip

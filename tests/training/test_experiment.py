@@ -214,3 +214,43 @@ def test_data_too_small_to_hold_any_out_says_so(tmp_path) -> None:
         RegardError, match=r"data\.valid: no pair is there; give a file with some, or a larger"
     ):
         prepare(recipe, Report())
+
+
+def test_a_run_that_takes_embeddings_takes_the_tokenizer_they_belong_to(tmp_path) -> None:
+    first = trained(numbers(), tmp_path / "first")
+    table = tmp_path / "pairs.tsv"
+    table.write_text("".join(f"source {i}\ttarget {i}\n" for i in range(60)), "utf-8")
+    data = {"kind": "pairs", "train": str(table), "held_out": 0.2}
+    second = trained(numbers(data=data, init={"run": str(first)}), tmp_path / "second")
+    assert (second / "tokenizer.json").read_bytes() == (first / "tokenizer.json").read_bytes()
+    third = trained(numbers(data=data, init={"run": str(first), "parts": ["encoder"]}), tmp_path / "third")
+    assert (third / "tokenizer.json").read_bytes() != (first / "tokenizer.json").read_bytes()
+
+
+def test_a_bad_line_of_a_stream_is_dealt_with_by_the_policy(tmp_path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"a good line\n" * 50 + b"\xff\n" + b"another\n" * 50)
+    data = {"kind": "text", "train": str(text), "context": 8}
+    with pytest.raises(RegardError, match=r"text\.txt:51"):
+        prepare(language(text, data=data), Report())
+    report = Report()
+    prepare(language(text, data={**data, "policy": "skip"}), report)
+    assert report.total == 1
+
+
+def test_one_text_and_a_wrong_setting_are_refused_by_name(tmp_path) -> None:
+    translator = load(trained(numbers(), tmp_path / "run"))
+    with pytest.raises(RegardError, match=r"put it in brackets, \['one'\]"):
+        translator.translate("one")
+    with pytest.raises(RegardError, match=r"translate\.beams: no such setting; did you mean beam"):
+        translator.translate(["one"], beams=3)
+
+
+def test_a_log_that_cannot_be_written_is_one_line(tmp_path) -> None:
+    log = Log(tmp_path / "log.jsonl")
+    log.started(torch.nn.Linear(1, 1), step=0, steps=1)
+    log._file.close()
+    log._file = open("/dev/full", "wb")  # noqa: SIM115
+    with pytest.raises(RegardError, match=r"log\.jsonl cannot be written \(No space left on device\)"):
+        log.evaluated(1, {"loss": 1.0})
+    log.close()

@@ -76,7 +76,7 @@ def show(run: "RunFolder", metrics: dict[str, float], device: str | None) -> Non
     console.print(table)
     console.print()
     console.print(f"{metrics['exact']:.1%} of {len(pairs)} unseen numbers are translated exactly.")
-    looked = picture_of(translator, chosen[SHOWN // 2][0])
+    looked = picture_of(translator, chosen[len(chosen) // 2][0])
     console.print()
     console.print(looked.terminal())
     looked.png(run.path / "attention.png")

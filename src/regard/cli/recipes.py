@@ -23,6 +23,7 @@ def recipes(
 ) -> None:
     """List the recipes, or print one."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from regard.runs.finding import find_text, parse, shipped
@@ -32,5 +33,5 @@ def recipes(
         return
     table = Table.grid(padding=(0, 3, 0, 0))
     for each, text in shipped().items():
-        table.add_row(f"[bold]{each}[/]", str(parse(text, each).get("about", "")))
+        table.add_row(f"[bold]{each}[/]", escape(str(parse(text, each).get("about", ""))))
     Console(highlight=False).print(table)

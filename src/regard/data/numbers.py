@@ -82,7 +82,8 @@ def draw_numbers(count: int, *, seed: int, part: Part = "train", largest: int = 
             misses += 1
             if misses > 10_000:
                 raise RegardError(
-                    f"count={count}, largest={largest}: only {len(found)} numbers for part={part!r}"
+                    f"{count} numbers for {part} up to {largest}: there are only {len(found)} numbers; ask for fewer, or "
+                    "up to a larger one"
                 )
             continue
         misses = 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from regard import __version__
-from regard.runs.folder import RunFolder
+from regard.runs.folder import RunFolder, write_text
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.settings import CountingData, LabelledData, NumberData, PairData, TextData
@@ -30,8 +30,8 @@ def write_card(
     run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: Sequence[Metric]
 ) -> None:
     """README.md for people, metrics.json for programs."""
-    run.metrics.write_text(json.dumps([vars(metric) for metric in metrics], indent=2) + "\n", "utf-8")
-    run.card.write_text(card(run, recipe, facts, metrics), "utf-8")
+    write_text(run.metrics, json.dumps([vars(metric) for metric in metrics], indent=2) + "\n")
+    write_text(run.card, card(run, recipe, facts, metrics))
 
 
 def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: Sequence[Metric]) -> str:

@@ -11,9 +11,9 @@ from regard.errors import RegardError
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.metrics import Metric, translation_metrics
-from regard.runs.reading import build
+from regard.runs.reading import changed
 from regard.runs.recipe import Recipe
-from regard.runs.settings import Decoding, LabelledData, NumberData, PairData, TextData
+from regard.runs.settings import LabelledData, NumberData, PairData, TextData
 from regard.runs.tasks import classification, counting, language, translation
 from regard.runs.tasks.prepared import likelihood
 from regard.runs.translator import Translator
@@ -31,7 +31,7 @@ def evaluate_run(
     folder = RunFolder.existing(run)
     recipe, loaded = folder.load_recipe(), load(run, device=device)
     if isinstance(loaded, Translator):
-        loaded.decoding = build(Decoding, {**vars(loaded.decoding), **changes}, where="evaluate")
+        loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
         return _translation(loaded, _elsewhere(recipe, on), answers)
     if changes or answers is not None:
         asked = ", ".join([*changes, *(["answers"] if answers is not None else [])])
@@ -76,7 +76,9 @@ def _elsewhere(recipe: Recipe, on: str | None) -> Recipe:
         data = PairData(train="")
     if isinstance(data, PairData):
         source, comma, target = on.partition(",")
-        return replace(recipe, data=replace(data, folder="", test=Parallel(source, target) if comma else on))
+        if comma:  # two files have no columns
+            return replace(recipe, data=replace(data, folder="", columns=None, test=Parallel(source, target)))
+        return replace(recipe, data=replace(data, folder="", test=on))
     if isinstance(data, TextData | LabelledData):
         return replace(recipe, data=replace(data, folder="", train=on, valid=on, test=on))
     raise RegardError(f"--on {on}: the counter makes its own digits")

@@ -31,8 +31,16 @@ def find(name: str, changes: Sequence[str] = ()) -> Recipe:
         path, sign, value = change.partition("=")
         if not sign or not path.strip("."):
             raise RegardError(f"--set {change}: say --set training.steps=500")
-        values = place(values, path.strip(), _value(value, f"--set {change}"))
+        values = _changed(values, path.strip(), _value(value, f"--set {change}"))
     return resolve(values)
+
+
+def _changed(values: dict[str, Any], path: str, value: object) -> dict[str, Any]:
+    """One setting changed. Another kind of model or data has other settings, so those of the old kind go."""
+    above, _, name = path.rpartition(".")
+    if name == "kind" and above in ("model", "data") and values.get(above, {}).get("kind") != value:
+        return {**values, above: {"kind": value}}
+    return place(values, path, value)
 
 
 def parse(text: str, where: str) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class RunFolder:
 
     def save_recipe(self, recipe: Recipe) -> None:
         """Resolved: every setting spelled out."""
-        self.recipe.write_text(written(recipe), "utf-8")
+        write_text(self.recipe, written(recipe))
 
     def load_recipe(self) -> Recipe:
         """The recipe of the run."""
@@ -162,8 +162,16 @@ class RunFolder:
                     file.unlink()
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a small file, or say in one line why not."""
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise RegardError(f"{path} cannot be written ({error.strerror})") from None
+
+
 def _write_json(path: Path, values: object) -> None:
-    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

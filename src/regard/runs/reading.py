@@ -28,6 +28,11 @@ def plain(value: object) -> Any:
     return value
 
 
+def changed(settings: Made, changes: Mapping[str, Any], *, where: str) -> Made:
+    """The same settings with some values changed, checked as if they had been read."""
+    return build(type(settings), {**plain(settings), **changes}, where=where)
+
+
 def place(values: Any, path: str, value: object) -> Any:
     """A copy of nested mappings with one value replaced: `place(recipe, "model.width", 256)`."""
     head, _, rest = path.partition(".")

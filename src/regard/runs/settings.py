@@ -82,6 +82,7 @@ class TextData(_FileData):
     unit: Literal["stream", "lines"] = "stream"
     context: int = 256  # tokens seen at once
     held_out: float = 0.1
+    longest: int = 100_000  # a paragraph of a stream may be one line
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,6 +154,10 @@ class Training:
     def __post_init__(self) -> None:
         _at_least(self, 1, "steps", "batch", "accumulate", "evaluate", "save", "keep")
         _at_least(self, 0, "rate", "warmup", "decay", "clip", "decode", "patience")
+        if self.best in ("bleu", "chrf", "exact") and not self.decode:
+            raise RegardError(
+                f"best={self.best}: nothing is translated at an evaluation; set decode, such as 200"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

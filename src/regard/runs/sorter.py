@@ -7,6 +7,7 @@ import torch
 from regard.data.batches import END, Sequences
 from regard.data.tokenizer import Tokenizer
 from regard.models.classifier import Classifier
+from regard.runs.texts import several
 
 ROWS = 128  # texts read together
 
@@ -31,7 +32,7 @@ class Sorter:
     def probabilities(self, texts: Sequence[str]) -> list[dict[str, float]]:
         """How likely each class is, by its name."""
         found = []
-        rows = [[*ids, END] for ids in self.tokenizer.encode_all(texts)]
+        rows = [[*ids, END] for ids in self.tokenizer.encode_all(several(texts))]
         for start in range(0, len(rows), ROWS):
             batch = Sequences.of(rows[start : start + ROWS]).to(self.device)
             with torch.no_grad():

@@ -14,7 +14,9 @@ from regard.decoding.forced import score
 from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import RegardError
+from regard.runs.reading import changed
 from regard.runs.settings import Decoding
+from regard.runs.texts import several
 
 ROWS = 64  # sentences decoded together
 
@@ -54,11 +56,10 @@ class Translator:
 
     def hypotheses(self, texts: Sequence[str], *, count: int = 1, **changes: Any) -> list[list[Translation]]:
         """The `count` best translations of each text, best first."""
-        _refuse_one_text(texts)
-        decoding = replace(self.decoding, **changes)
+        decoding = changed(self.decoding, changes, where="translate")
         if count > decoding.beam:
             decoding = replace(decoding, beam=count)
-        encoded = [[*ids, END] for ids in self.source.encode_all(texts)]
+        encoded = [[*ids, END] for ids in self.source.encode_all(several(texts))]
         # Sentences of like length together, so that little is filled up; their company changes no answer.
         order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
         found: list[list[Translation]] = [[] for _ in texts]
@@ -77,8 +78,7 @@ class Translator:
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability of each target as the translation of its source."""
-        _refuse_one_text(sources)
-        if len(sources) != len(targets):
+        if len(several(sources)) != len(several(targets)):
             raise RegardError(f"{len(sources)} sources but {len(targets)} targets")
         scores: list[float] = []
         for start in range(0, len(sources), ROWS):
@@ -102,8 +102,3 @@ class Translator:
         return beam(
             self.model, source, size=decoding.beam, limits=limits, penalty=decoding.penalty, count=count
         )
-
-
-def _refuse_one_text(texts: Sequence[str]) -> None:
-    if isinstance(texts, str):
-        raise RegardError("a list of texts is wanted, not one text: put it in brackets")

@@ -1,7 +1,6 @@
 """A trained language model: it continues text."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +11,9 @@ from regard.decoding.forced import score
 from regard.decoding.sampling import sample
 from regard.decoding.streaming import stream
 from regard.models.language import LanguageModel
+from regard.runs.reading import changed
 from regard.runs.settings import Decoding
+from regard.runs.texts import several
 
 
 class Writer:
@@ -38,7 +39,7 @@ class Writer:
 
     def generate(self, prompts: Sequence[str], *, seed: int = 0, **changes: Any) -> list[str]:
         """What follows each prompt. `tokens=200`, `temperature=0.8`, `top_k=20`, `top_p=0.9` as in `Decoding`."""
-        settings = replace(self.decoding, **changes)
+        settings = changed(self.decoding, changes, where="generate")
         found = sample(
             self.model,
             self._prompts(prompts),
@@ -52,7 +53,7 @@ class Writer:
 
     def stream(self, prompt: str, *, seed: int = 0, **changes: Any) -> Iterator[str]:
         """What follows a prompt, piece by piece as it is drawn; a letter of several bytes comes when it is whole."""
-        settings = replace(self.decoding, **changes)
+        settings = changed(self.decoding, changes, where="generate")
         tokens: list[int] = []
         said = ""
         for token in stream(
@@ -78,6 +79,6 @@ class Writer:
 
     def _prompts(self, prompts: Sequence[str]) -> Sequences:
         """Prompts as tokens, begun as the texts of training were: by START, or in a stream by a line break."""
-        rows = self.tokenizer.encode_all(prompts)
+        rows = self.tokenizer.encode_all(several(prompts))
         opening = [START] if self.lines else self.tokenizer.encode("\n") or [START]
         return Sequences.of([[*opening, *ids] for ids in rows]).to(self.device)

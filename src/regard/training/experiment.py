@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from regard.data.lines import Report
+from regard.data.tokenizer import Tokenizer
 from regard.decoding.evaluating import evaluating
 from regard.runs.building import build_model
 from regard.runs.card import write_card
@@ -106,7 +107,7 @@ def _go(
 def _prepared(run: RunFolder, recipe: Recipe, world: World, say: Say, *, resume: bool) -> Prepared:
     """Data read; the first process writes down what was made of it, and the others take that."""
     report = Report()
-    known = run.load_tokenizers() if resume and run.config.exists() else {}
+    known = run.load_tokenizers() if resume and run.config.exists() else _lent(recipe)
     labels = run.load_labels() if resume and run.config.exists() else None
     say("reading the data …")
     if world.first:
@@ -127,6 +128,15 @@ def _prepared(run: RunFolder, recipe: Recipe, world: World, say: Say, *, resume:
         )
     )
     return prepared
+
+
+def _lent(recipe: Recipe) -> dict[str, Tokenizer]:
+    """The tokenizers of the run that lends its embeddings, whose rows mean its tokens and no others."""
+    if recipe.init is None or not (
+        not recipe.init.parts or any("embedding" in part for part in recipe.init.parts)
+    ):
+        return {}
+    return RunFolder.existing(recipe.init.run).load_tokenizers()
 
 
 def _facts(model: nn.Module, outcome: Outcome, seconds: float) -> Mapping[str, object]:

@@ -5,11 +5,13 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from torch import nn
 
+from regard.errors import RegardError
 from regard.training.observers import Observer, Outcome, Update
 
 
@@ -68,14 +70,18 @@ class Log(Observer):
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # a full disk was reported by the line that did not fit
+                self._file.close()
             self._file = None
 
     def _write(self, line: dict[str, Any]) -> None:
         if self._file is not None:
             line["seconds"] = round(self._clock() - self._began, 3)
-            self._file.write(json.dumps(_strict(line)).encode() + b"\n")
-            self._file.flush()
+            try:
+                self._file.write(json.dumps(_strict(line)).encode() + b"\n")
+                self._file.flush()
+            except OSError as error:
+                raise RegardError(f"{self.path} cannot be written ({error.strerror})") from None
 
 
 def _kept(path: Path, step: int) -> tuple[int, float]:

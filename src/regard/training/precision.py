@@ -9,7 +9,6 @@ from torch import nn
 
 from regard.runs.settings import Training
 
-
 WIDE = 512  # on two cores with AVX-512 a step took 0.67× at width 512, as long at 256, and 1.35× at 128
 
 

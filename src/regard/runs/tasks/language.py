@@ -63,7 +63,7 @@ def read(data: TextData, path: str, report: Report) -> list[str]:
     """The texts of a file."""
     path = located(data.folder, path)
     if data.unit == "stream":
-        return [read_all(path)]
+        return [read_all(path, policy=data.policy, report=report, limit=data.longest)]
     lines = read_text(path, policy=data.policy, report=report, limit=data.longest)
     return [line for line in lines if line]
 

@@ -31,7 +31,10 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     splits = {split: pairs_of(recipe, split, report) for split in SPLITS}
     tokenizers = dict(tokenizers) or _trained(recipe, splits["train"])
     source, target = tokenizers["source"], tokenizers.get("target", tokenizers["source"])
-    feeds = {split: _feed(recipe, splits[split], source, target) for split in ("train", "valid")}
+    longest = {"train": recipe.tokens.longest, "valid": None}  # what is long is left out of training alone
+    feeds = {
+        split: _feed(recipe, splits[split], source, target, longest[split]) for split in ("train", "valid")
+    }
     if not len(feeds["train"].sources):
         raise RegardError("data.train: no pair is left to train on")
     for split in ("valid", "test"):
@@ -67,6 +70,7 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
         tokenizers=tokenizers,
         facts={
             "training pairs": len(feeds["train"].sources) - feeds["train"].left_out,
+            **({"pairs left out as too long": feeds["train"].left_out} if feeds["train"].left_out else {}),
             "validation pairs": len(feeds["valid"].sources),
             "vocabulary": source.size if source is target else f"{source.size} + {target.size}",
         },
@@ -142,6 +146,8 @@ def trained(recipe: Recipe, texts: Iterable[str]) -> Tokenizer:
     return Tokenizer.train(texts, kind=wanted.kind, size=wanted.size, least=wanted.least)
 
 
-def _feed(recipe: Recipe, texts: Texts, source: Tokenizer, target: Tokenizer) -> PairFeed:
+def _feed(
+    recipe: Recipe, texts: Texts, source: Tokenizer, target: Tokenizer, longest: int | None
+) -> PairFeed:
     sides = tokenize_pairs(texts(), source, target)
-    return PairFeed(*sides, budget=recipe.training.batch, seed=recipe.seed, longest=recipe.tokens.longest)
+    return PairFeed(*sides, budget=recipe.training.batch, seed=recipe.seed, longest=longest)

@@ -70,13 +70,13 @@ class Counting(Drawn):
             weights, values = self.weights[row], self._shares(row)
             digits, below = Text(), Text()
             for digit, weight, value in zip(self.digits[row], weights, values, strict=True):
-                back = colour(self._level(float(weight)))
+                back = colour(self._level(row, float(weight)))
                 style = Style(color=code(_readable(back)), bgcolor=code(back))
                 digits.append(f"  {digit}  ", style)
                 said = (
                     "  ·  " if abs(value) < 0.1 else f"{'▲' if value > 0 else '▼'}{abs(value):.1f}".center(5)
                 )
-                attended = self._level(float(weight)) >= _ATTENDED
+                attended = self._level(row, float(weight)) >= _ATTENDED
                 below.append(said, Style(color=code(_FOR if value > 0 else _AGAINST), dim=not attended))
             percents = Text("".join(f"{100 * weight:.0f}%".center(5) for weight in weights), style="dim")
             table.add_row(digits, Text(f"  {self._said(row)}", style="bold"))
@@ -85,8 +85,9 @@ class Counting(Drawn):
             table.add_row("")
         return table
 
-    def _level(self, weight: float) -> float:
-        return weight / max(float(self.weights.max()), 1e-12)
+    def _level(self, row: int, weight: float) -> float:
+        """A weight as part of the largest of its own sample: how many 4s and 2s share the mass is not the point."""
+        return weight / max(float(self.weights[row].max()), 1e-12)
 
     def _shares(self, row: int) -> Float[np.ndarray, " n"]:
         """The values as parts of the largest of all."""
@@ -100,7 +101,7 @@ class Counting(Drawn):
         for place, digit in enumerate(self.digits[row]):
             weight, value = float(self.weights[row, place]), float(self._shares(row)[place])
             x = MARGIN + place * _CELL
-            back = colour(self._level(weight))
+            back = colour(self._level(row, weight))
             said = f"{digit}: weight {weight:.3g}, sends {self.values[row, place]:+.3g}"
             marks.append(Box(x=x, y=top, width=_CELL - 2, height=_CELL - 2, fill=back, corner=4, said=said))
             middle = x + (_CELL - 2) / 2
@@ -120,7 +121,7 @@ class Counting(Drawn):
             )
             tall = abs(value) * _REACH
             if tall >= 0.5:
-                fill = (_FOR if value > 0 else _AGAINST) if self._level(weight) >= _ATTENDED else HATCH
+                fill = (_FOR if value > 0 else _AGAINST) if self._level(row, weight) >= _ATTENDED else HATCH
                 y = zero - tall if value > 0 else zero
                 marks.append(Box(x=middle - 7, y=y, width=14, height=tall, fill=fill, said=said))
         return marks
