@@ -11,7 +11,9 @@ from regard import RegardError
 from regard.data.lines import Report
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
+from regard.runs.settings import TextData
 from regard.runs.tasks import prepare
+from regard.runs.tasks.language import texts_of
 from regard.runs.tasks.translation import pairs_of
 from regard.training.experiment import begin, resume
 from regard.training.log import Log
@@ -254,3 +256,24 @@ def test_a_log_that_cannot_be_written_is_one_line(tmp_path) -> None:
     with pytest.raises(RegardError, match=r"log\.jsonl cannot be written \(No space left on device\)"):
         log.evaluated(1, {"loss": 1.0})
     log.close()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.37, 0.5])
+def test_the_end_of_a_stream_is_held_out_to_the_letter(tmp_path, share) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"{i}: {'abc' * (i % 50)}\n" for i in range(2000)), "utf-8")
+    whole = text.read_text("utf-8")
+    data = TextData(train=str(text), held_out=share)
+    texts = texts_of(data, Report())
+    at = round(len(whole) * (1 - share))
+    assert "".join(texts["train"]()) == whole[:at]
+    assert "".join(texts["valid"]()) == whole[at:]
+    assert max(map(len, texts["train"]())) < 11_000
+
+
+def test_the_last_texts_are_held_out_where_a_line_is_one(tmp_path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"text {i}\n\n" for i in range(10)), "utf-8")
+    texts = texts_of(TextData(train=str(text), unit="lines", held_out=0.2), Report())
+    assert [*texts["train"](), *texts["valid"]()] == [f"text {i}" for i in range(10)]
+    assert list(texts["test"]()) == ["text 8", "text 9"]

@@ -1,13 +1,14 @@
 """Language modelling: text to continue, as one stream or one text a line."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 
-import numpy as np
 from torch import nn
 
 from regard.data.feeds import StreamFeed, TextFeed
-from regard.data.lines import Report, read_all
+from regard.data.lines import Report, read_lines
 from regard.data.pairs import read_text
 from regard.data.tokenized import tokenize
 from regard.data.tokenizer import Tokenizer
@@ -19,6 +20,9 @@ from regard.runs.settings import TextData
 from regard.runs.tasks.prepared import Prepared, likelihood, located
 from regard.runs.tasks.translation import trained
 
+Texts = Callable[[], Iterator[str]]
+PIECE = 10_000  # letters tokenised at once
+
 
 def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report) -> Prepared:
     """Text read and tokenised; the end of the training text is held out where no other is given."""
@@ -26,7 +30,7 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     if not isinstance(data, TextData) or not isinstance(config, LanguageConfig):
         raise RegardError(f"data.kind {data.KIND} with model.kind {config.KIND}: a language model reads text")
     texts = texts_of(data, report)
-    tokenizers = dict(tokenizers) or {"source": trained(recipe, _pieces(texts["train"]))}
+    tokenizers = dict(tokenizers) or {"source": trained(recipe, texts["train"]())}
     tokenizer = tokenizers["source"]
     feeds = {split: feed_of(recipe, texts[split], tokenizer, shift=split == "train") for split in texts}
 
@@ -43,62 +47,79 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
         test=test,
         tokenizers=tokenizers,
         facts={
-            "training characters": sum(map(len, texts["train"])),
-            "validation characters": sum(map(len, texts["valid"])),
+            "training characters": _letters(texts["train"]),
+            "validation characters": _letters(texts["valid"]),
             "vocabulary": tokenizer.size,
         },
     )
 
 
-def texts_of(data: TextData, report: Report) -> dict[str, list[str]]:
-    """Each split as a list of texts; a stream is a list of one."""
+def texts_of(data: TextData, report: Report) -> dict[str, Texts]:
+    """Each split: texts read anew at every call, so that nothing large is held. A stream comes in pieces."""
     own = {"train": data.train, "valid": data.valid, "test": data.test}
-    texts = {split: read(data, path, report) for split, path in own.items() if path is not None}
+    given = {split: path for split, path in own.items() if path is not None}
+    for path in given.values():  # once to see what is wrong with it, which is then not said again
+        for _ in read(data, path, report=report):
+            pass
+    texts: dict[str, Texts] = {split: partial(read, data, path) for split, path in given.items()}
     if "valid" not in texts:
-        texts["train"], texts["valid"] = _cut(texts["train"], data.held_out)
+        texts["train"], texts["valid"] = _parted(texts["train"], data)
     return {"test": texts["valid"], **texts}
 
 
-def read(data: TextData, path: str, report: Report) -> list[str]:
-    """The texts of a file."""
+def read(data: TextData, path: str, *, report: Report | None = None) -> Iterator[str]:
+    """The texts of a file, or the pieces of its stream: whole lines, some thousand letters at a time."""
     path = located(data.folder, path)
-    if data.unit == "stream":
-        return [read_all(path, policy=data.policy, report=report, limit=data.longest)]
-    lines = read_text(path, policy=data.policy, report=report, limit=data.longest)
-    return [line for line in lines if line]
+    if data.unit == "lines":
+        lines = read_text(path, policy=data.policy, report=report, limit=data.longest)
+        yield from (line for line in lines if line)
+        return
+    waiting: list[str] = []
+    size = 0
+    for line in read_lines(path, policy=data.policy, report=report, limit=data.longest):
+        waiting.append(line + "\n")
+        size += len(waiting[-1])
+        if size >= PIECE:
+            yield "".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield "".join(waiting)
 
 
-def feed_of(recipe: Recipe, texts: list[str], tokenizer: Tokenizer, *, shift: bool) -> StreamFeed | TextFeed:
+def feed_of(recipe: Recipe, texts: Texts, tokenizer: Tokenizer, *, shift: bool) -> StreamFeed | TextFeed:
     """Texts as a feed."""
     data, budget, seed = recipe.data, recipe.training.batch, recipe.seed
+    corpus = tokenize(texts(), tokenizer)
     if isinstance(data, TextData) and data.unit == "stream":
-        stream = tokenize(_pieces(texts), tokenizer).tokens
-        if len(stream) < 2:
+        if len(corpus.tokens) < 2:
             raise RegardError("data: a text of fewer than two tokens teaches nothing; is the file empty?")
-        return StreamFeed(np.asarray(stream), context=data.context, budget=budget, seed=seed, shift=shift)
-    corpus = tokenize(texts, tokenizer)
+        return StreamFeed(corpus.tokens, context=data.context, budget=budget, seed=seed, shift=shift)
     return TextFeed(corpus, budget=budget, seed=seed, longest=recipe.tokens.longest)
 
 
-def _pieces(texts: list[str], *, least: int = 10_000) -> Iterator[str]:
-    """Long texts cut before a word, so that a tokenizer never holds the tokens of all of one at once."""
-    for text in texts:
-        start = 0
-        while start < len(text):
-            end = text.find(" ", start + least)
-            end = len(text) if end < 0 else end
-            yield text[start:end]
-            start = end
-
-
-def _cut(texts: list[str], share: float) -> tuple[list[str], list[str]]:
-    """The beginning, and the last share: of the characters of one text, or of several texts."""
-    if not 0 < share < 1:
+def _parted(texts: Texts, data: TextData) -> tuple[Texts, Texts]:
+    """The beginning, and the last share: of the letters of a stream, or of the texts."""
+    if not 0 < data.held_out < 1:
         raise RegardError(
-            f"data.held_out={share}: without data.valid, a share between 0 and 1 is kept for it"
+            f"data.held_out={data.held_out}: without data.valid, a share between 0 and 1 is kept for it"
         )
-    if len(texts) == 1:
-        at = round(len(texts[0]) * (1 - share))
-        return [texts[0][:at]], [texts[0][at:]]
-    at = min(max(1, round(len(texts) * (1 - share))), len(texts) - 1)
-    return texts[:at], texts[at:]
+    if data.unit == "lines":
+        count = sum(1 for _ in texts())
+        at = min(max(1, round(count * (1 - data.held_out))), max(count - 1, 1))
+        return lambda: islice(texts(), at), lambda: islice(texts(), at, None)
+    at = round(_letters(texts) * (1 - data.held_out))
+    return lambda: _between(texts(), 0, at), lambda: _between(texts(), at, None)
+
+
+def _between(pieces: Iterator[str], first: int, last: int | None) -> Iterator[str]:
+    """What stands from one letter of a stream to before another."""
+    place = 0
+    for piece in pieces:
+        some = piece[max(first - place, 0) : None if last is None else max(last - place, 0)]
+        place += len(piece)
+        if some:
+            yield some
+
+
+def _letters(texts: Texts) -> int:
+    return sum(map(len, texts()))
