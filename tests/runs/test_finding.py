@@ -54,7 +54,6 @@ def test_another_kind_of_model_has_other_settings() -> None:
         ("numbers", ["data.kind=number"], "data.kind: 'number' is none of numbers"),
         ("numbers", ["training.steps=0"], "training.steps"),
         ("numbers", ["training.rate=-1"], "training.rate"),
-        ("numbers", ["training.best=bleu", "training.decode=0"], "training.best=bleu: nothing is translated"),
         ("numbers", ["model.dropout=2"], "dropout=2"),
     ],
 )  # fmt: skip

@@ -160,6 +160,7 @@ def test_pairs_that_are_held_out_are_never_trained_on(tmp_path) -> None:
         ({"data": {"kind": "text", "train": "x.txt"}}, "a language model reads text"),
         ({"data": {"kind": "pairs", "train": "nowhere.tsv"}}, "nowhere.tsv"),
         ({"data": {"kind": "counting"}}, "the counter counts"),
+        ({"training": {"best": "bleu"}}, "training.best=bleu: nothing is translated"),
     ],
 )
 def test_what_does_not_go_together_is_said_in_one_line(changes, said) -> None:

@@ -154,10 +154,6 @@ class Training:
     def __post_init__(self) -> None:
         _at_least(self, 1, "steps", "batch", "accumulate", "evaluate", "save", "keep")
         _at_least(self, 0, "rate", "warmup", "decay", "clip", "decode", "patience")
-        if self.best in ("bleu", "chrf", "exact") and not self.decode:
-            raise RegardError(
-                f"best={self.best}: nothing is translated at an evaluation; set decode, such as 200"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

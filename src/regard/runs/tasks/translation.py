@@ -28,6 +28,11 @@ SPLITS: tuple[Part, ...] = ("train", "valid", "test")
 
 def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report) -> Prepared:
     """Pairs read and tokenised; tokenizers are trained unless they are given."""
+    if recipe.training.best in ("bleu", "chrf", "exact") and not recipe.training.decode:
+        raise RegardError(
+            f"training.best={recipe.training.best}: nothing is translated at an evaluation; set training.decode, "
+            "such as 200"
+        )
     splits = {split: pairs_of(recipe, split, report) for split in SPLITS}
     tokenizers = dict(tokenizers) or _trained(recipe, splits["train"])
     source, target = tokenizers["source"], tokenizers.get("target", tokenizers["source"])
