@@ -33,7 +33,23 @@ if TYPE_CHECKING:
     from regard.attention.scores import Score as Score
     from regard.attention.weights import lookup as lookup
     from regard.attention.weights import weigh as weigh
+    from regard.decoding.beam import beam as beam
+    from regard.decoding.forced import score as score
+    from regard.decoding.greedy import greedy as greedy
+    from regard.decoding.hypothesis import Hypothesis as Hypothesis
+    from regard.decoding.sampling import sample as sample
+    from regard.decoding.streaming import stream as stream
     from regard.errors import RegardError as RegardError
+    from regard.models.classifier import Classifier as Classifier
+    from regard.models.classifier import ClassifierConfig as ClassifierConfig
+    from regard.models.counter import Counter as Counter
+    from regard.models.counter import CounterConfig as CounterConfig
+    from regard.models.language import LanguageConfig as LanguageConfig
+    from regard.models.language import LanguageModel as LanguageModel
+    from regard.models.recurrent import RecurrentConfig as RecurrentConfig
+    from regard.models.recurrent import RecurrentTranslator as RecurrentTranslator
+    from regard.models.transformer import Transformer as Transformer
+    from regard.models.transformer import TransformerConfig as TransformerConfig
     from regard.runs.load import load as load
     from regard.sight.interventions import drop_heads as drop_heads
     from regard.sight.interventions import forbid as forbid
@@ -41,9 +57,13 @@ if TYPE_CHECKING:
     from regard.sight.interventions import scale_head as scale_head
     from regard.sight.interventions import uniform as uniform
     from regard.sight.layer import Layer as Layer
+    from regard.sight.monitor import AttentionLog as AttentionLog
     from regard.sight.monitor import Monitor as Monitor
     from regard.sight.pictures.alignment_map import alignment_map as alignment_map
     from regard.sight.pictures.atlas import atlas as atlas
+    from regard.sight.pictures.chart import Chart as Chart
+    from regard.sight.pictures.counting import counting as counting
+    from regard.sight.pictures.curves import curves_of as curves_of
     from regard.sight.pictures.figure import plot as plot
     from regard.sight.pictures.heatmap import Heatmap as Heatmap
     from regard.sight.pictures.heatmap import heatmap as heatmap
@@ -51,8 +71,10 @@ if TYPE_CHECKING:
     from regard.sight.pictures.overlay import overlay as overlay
     from regard.sight.pictures.overview import overview as overview
     from regard.sight.pictures.photo import spectrogram as spectrogram
+    from regard.sight.pictures.plot import Series as Series
     from regard.sight.pictures.sheet import sheet as sheet
     from regard.sight.seen import Seen as Seen
+    from regard.sight.translation import picture_of as picture_of
     from regard.sight.watch import watch as watch
 
 __version__ = "0.1.0"
@@ -66,21 +88,37 @@ _HOMES = {
     "attention.multihead": ["HeadSizes", "KeyValue", "MultiHeadAttention"],
     "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
     "attention.weights": ["lookup", "weigh"],
+    "decoding.beam": ["beam"],
+    "decoding.forced": ["score"],
+    "decoding.greedy": ["greedy"],
+    "decoding.hypothesis": ["Hypothesis"],
+    "decoding.sampling": ["sample"],
+    "decoding.streaming": ["stream"],
     "errors": ["RegardError"],
+    "models.classifier": ["Classifier", "ClassifierConfig"],
+    "models.counter": ["Counter", "CounterConfig"],
+    "models.language": ["LanguageConfig", "LanguageModel"],
+    "models.recurrent": ["RecurrentConfig", "RecurrentTranslator"],
+    "models.transformer": ["Transformer", "TransformerConfig"],
     "runs.load": ["load"],
-    "sight.monitor": ["Monitor"],
+    "sight.interventions": ["drop_heads", "forbid", "intervene", "scale_head", "uniform"],
+    "sight.layer": ["Layer"],
+    "sight.monitor": ["AttentionLog", "Monitor"],
     "sight.pictures.alignment_map": ["alignment_map"],
     "sight.pictures.atlas": ["atlas"],
+    "sight.pictures.chart": ["Chart"],
+    "sight.pictures.counting": ["counting"],
+    "sight.pictures.curves": ["curves_of"],
     "sight.pictures.figure": ["plot"],
     "sight.pictures.heatmap": ["Heatmap", "heatmap"],
     "sight.pictures.lines": ["lines"],
     "sight.pictures.overlay": ["overlay"],
     "sight.pictures.overview": ["overview"],
     "sight.pictures.photo": ["spectrogram"],
-    "sight.interventions": ["drop_heads", "forbid", "intervene", "scale_head", "uniform"],
-    "sight.layer": ["Layer"],
-    "sight.seen": ["Seen"],
+    "sight.pictures.plot": ["Series"],
     "sight.pictures.sheet": ["sheet"],
+    "sight.seen": ["Seen"],
+    "sight.translation": ["picture_of"],
     "sight.watch": ["watch"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
