@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from regard import RegardError
-from regard.data.lines import Flaw, Problem, Report, judged, read_all, read_lines
+from regard.data.lines import Flaw, Problem, Report, judged, read_lines
 
 
 @pytest.fixture
@@ -193,11 +193,6 @@ def test_a_file_that_may_not_be_read(file, monkeypatch):
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(RegardError, match=r"cannot be read \(Permission denied\)"):
         [*read_lines(path)]
-
-
-def test_a_whole_text_keeps_its_empty_lines(file):
-    assert read_all(file(b"a\r\n\nb\x0cc\nd")) == "a\n\nb\x0cc\nd\n"
-    assert read_all(file(b"")) == ""
 
 
 def test_a_problem_prints_as_one_line():

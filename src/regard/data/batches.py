@@ -121,6 +121,31 @@ class Labelled(Generic[Source]):
         return len(self.inputs)
 
 
+First = TypeVar("First", bound=Batch, default=Batch)
+Second = TypeVar("Second", bound=Batch, default=Batch)
+
+
+@dataclass(frozen=True, eq=False)
+class Both(Generic[First, Second]):
+    """What two senses tell of the same things, one a row."""
+
+    first: First
+    second: Second
+
+    def __post_init__(self) -> None:
+        if len(self.first) != len(self.second):
+            raise RegardError(
+                f"{len(self.first)} of the first sense and {len(self.second)} of the second: one of each a row"
+            )
+
+    def to(self, device: torch.device | str) -> "Both[First, Second]":
+        """The same on another device."""
+        return Both(self.first.to(device), self.second.to(device))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
 AnyBatch = TypeVar("AnyBatch", bound=Batch, covariant=True)
 
 

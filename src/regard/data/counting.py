@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.batches import SPECIAL, Labelled, Sequences
+from regard.data.draws import mixed
 from regard.data.feeds import Order
 from regard.errors import RegardError
 
@@ -57,12 +58,5 @@ class CountFeed:
 def _drawn(places: NDArray[np.uint64], seed: int) -> NDArray[np.int64]:
     """A digit for every place of a long random row, without walking along it (SplitMix64, Steele 2014)."""
     with np.errstate(over="ignore"):
-        x = places + _mixed(np.array([seed], np.uint64))  # rows of two seeds do not lie side by side
-        return (_mixed(x) % np.uint64(10)).astype(np.int64)
-
-
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+        x = places + mixed(np.array([seed], np.uint64))  # rows of two seeds do not lie side by side
+        return (mixed(x) % np.uint64(10)).astype(np.int64)

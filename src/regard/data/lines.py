@@ -32,16 +32,17 @@ _CONTROLS = bytes(set(range(32)) - set(b"\a\b\t\n\v\f\r\x1b"))
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with one line of a file, and what was done about it."""
+    """One thing wrong with one line of a file, or with the file, and what was done about it."""
 
     file: str
-    line: int  # counted from 1
+    line: int  # counted from 1; 0 is the file as a whole
     what: str
     done: str
     kind: str = ""  # what problems are counted by
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.what}, {self.done}"
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.what}, {self.done}"
 
 
 @dataclass
@@ -112,13 +113,6 @@ def read_lines(
             dealt.drop(path, number, line)
         else:
             yield line
-
-
-def read_all(
-    path: str, *, policy: Policy = "error", report: Report | None = None, limit: int = 10 * LONGEST
-) -> str:
-    """A whole text, every line of it ended by "\\n". Its lines may be longer, for they are not what is learnt from."""
-    return "".join(line + "\n" for line in read_lines(path, policy=policy, report=report, limit=limit))
 
 
 def judged(path: str, *, limit: int) -> Iterator[str | Flaw]:

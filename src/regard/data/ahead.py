@@ -1,0 +1,131 @@
+"""Ahead: batches are made before they are asked for, by threads, and nothing else changes.
+
+Threads suffice where batches are made of files: unpacking a picture, scaling it and reading a file all let the other
+threads run. What comes next is known, for the order of every epoch is a pure function, and a process that takes
+every nth row of a batch goes on taking those. A guess that turns out wrong costs time and nothing else: what was not
+prepared is made when it is asked for.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from types import TracebackType
+from typing import Generic, NamedTuple
+
+from regard.data.batches import AnyBatch, Feed
+from regard.errors import RegardError
+
+
+class _Rows(NamedTuple):
+    """Some rows of a batch: batch[start::step]."""
+
+    start: int
+    step: int
+
+
+class _Place(NamedTuple):
+    """Which rows of which batch."""
+
+    epoch: int
+    position: int
+    rows: _Rows
+
+
+class Ahead(Generic[AnyBatch]):
+    """A feed whose batches are prepared ahead of being asked for, in the order in which they will be.
+
+    As many batches as there are workers are in the making at once, and `depth` of them wait at most. To be used by one
+    thread; `close` it, or use it in a `with`, to stop what is still being prepared.
+    """
+
+    def __init__(self, feed: Feed[AnyBatch], *, workers: int = 2, depth: int | None = None) -> None:
+        self._depth = 2 * workers if depth is None else depth
+        if workers < 1 or self._depth < 1:
+            raise RegardError(f"workers={workers}, depth={depth}: give at least 1 of each")
+        self.feed = feed
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="regard-ahead")
+        self._orders: dict[int, Sequence[Sequence[int]]] = {}
+        self._epoch, self._position = 0, 0  # of what was asked for last
+        self._shapes: dict[_Rows, None] = {}  # the rows this process takes, in the order in which it does
+        self._waiting: dict[_Place, Future[AnyBatch]] = {}
+
+    def order(self, epoch: int) -> Sequence[Sequence[int]]:
+        """The order of the feed."""
+        order = self._order(epoch)
+        self._epoch, self._position = epoch, 0
+        return order
+
+    def batch(self, samples: Sequence[int]) -> AnyBatch:
+        """The batch of the feed, waited for if it is still in the making."""
+        place = self._located(samples)
+        if place is None:
+            return self.feed.batch(samples)
+        ready = self._waiting.pop(place, None)
+        self._position = place.position
+        self._shapes[place.rows] = None
+        self._prepare()
+        return self.feed.batch(samples) if ready is None else ready.result()
+
+    def close(self) -> None:
+        """Prepare nothing more."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._waiting.clear()
+
+    def __enter__(self) -> "Ahead[AnyBatch]":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _order(self, epoch: int) -> Sequence[Sequence[int]]:
+        if epoch not in self._orders:
+            self._orders[epoch] = self.feed.order(epoch)
+        return self._orders[epoch]
+
+    def _prepare(self) -> None:
+        """Set the workers to what comes next, and forget what does not."""
+        here = (self._epoch, self._position)
+        coming = dict(islice(self._coming(), self._depth))
+        for place in [*self._waiting]:
+            if place not in coming and place[:2] != here:
+                self._waiting.pop(place).cancel()
+        for place, samples in coming.items():
+            if place not in self._waiting:
+                self._waiting[place] = self._pool.submit(self.feed.batch, samples)
+        for old in [epoch for epoch in self._orders if not self._epoch <= epoch <= self._epoch + 1]:
+            del self._orders[old]
+
+    def _coming(self) -> Iterator[tuple[_Place, Sequence[int]]]:
+        """What will be asked for after the batch at hand, to the end of the next epoch."""
+        first = self._position + 1
+        for epoch in (self._epoch, self._epoch + 1):
+            order = self._order(epoch)
+            for position in range(first, len(order)):
+                for rows in self._shapes:
+                    if len(samples := order[position][rows.start :: rows.step]):
+                        yield _Place(epoch, position, rows), samples
+            first = 0
+
+    def _located(self, samples: Sequence[int]) -> _Place | None:
+        """Where in the order these samples stand: most often in the batch asked for last, or the next one."""
+        order = self._orders.get(self._epoch, ())
+        for position in (*range(self._position, len(order)), *range(min(self._position, len(order)))):
+            rows = _rows_of(samples, order[position])
+            if rows is not None:
+                return _Place(self._epoch, position, rows)
+        return None
+
+
+def _rows_of(samples: Sequence[int], batch: Sequence[int]) -> _Rows | None:
+    """Which rows of a batch these samples are; one row of several says nothing about the next batch."""
+    if not len(samples) or samples[0] not in batch or (len(samples) == 1) != (len(batch) == 1):
+        return None
+    start = batch.index(samples[0])
+    if len(samples) == 1:
+        return _Rows(0, 1)
+    if samples[1] not in batch:
+        return None
+    step = batch.index(samples[1]) - start
+    return _Rows(start, step) if step > 0 and [*batch[start::step]] == [*samples] else None

@@ -1,0 +1,29 @@
+"""Numbers drawn by place: what is drawn for a sample depends on the seed and the sample alone, not on what came before."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import RegardError
+
+
+def uniform(samples: Sequence[int] | NDArray[np.int64], count: int, *, seed: int) -> NDArray[np.float64]:
+    """[n, count]: that many numbers from [0, 1) for every sample, a pure function of (seed, sample)."""
+    if seed < 0 or count < 1:
+        raise RegardError(f"seed={seed}, count={count}: give a seed from 0 and a count from 1")
+    numbers = np.asarray(samples, np.int64).reshape(-1)
+    with np.errstate(over="ignore"):
+        # Mixed twice, so that the rows of neighbouring samples or seeds do not overlap however long they are.
+        rows = mixed(np.add(numbers.astype(np.uint64), mixed(np.array([seed], np.uint64))))
+        bits = mixed(np.add(rows[:, None], np.arange(count, dtype=np.uint64)))
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Numbers that look random from numbers that do not (SplitMix64, Steele 2014)."""
+    with np.errstate(over="ignore"):
+        x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))

@@ -1,0 +1,98 @@
+"""IDX files, in which the MNIST family comes: a few bytes of header, then the numbers (LeCun 1998)."""
+
+import gzip
+import math
+import os
+import stat
+import struct
+import zlib
+from io import BufferedIOBase
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.errors import RegardError
+
+MOST_BYTES = 4 << 30
+_NAMES = {"train": "train", "test": "t10k"}
+
+
+def read_idx(path: str) -> NDArray[np.uint8]:
+    """The array in a file, gzip or plain. Only bytes are read: no set of pictures has anything else."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise RegardError(f"{path}: not a file")
+        with open(path, "rb") as file:
+            packed = file.peek(2)[:2] == b"\x1f\x8b"
+            unpacked: BufferedIOBase = gzip.GzipFile(fileobj=file) if packed else file
+            return _array(path, unpacked)
+    except FileNotFoundError:
+        raise RegardError(f"{path}: no such file") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise RegardError(f"{path}: broken gzip file ({error}): fetch it again") from None
+    except OSError as error:
+        raise RegardError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def read_idx_pair(images: str, labels: str) -> tuple[UInt8[Tensor, "n 1 height width"], Int[Tensor, " n"]]:
+    """Grey pictures and the class of each, from two files that belong together."""
+    pixels, classes = read_idx(images), read_idx(labels)
+    if pixels.ndim != 3:
+        raise RegardError(f"{images}: {pixels.ndim} axes, pictures have 3: number, height, width")
+    if classes.ndim != 1:
+        raise RegardError(f"{labels}: {classes.ndim} axes, labels have 1")
+    if len(pixels) != len(classes):
+        raise RegardError(f"{images} has {len(pixels)} pictures and {labels} has {len(classes)} labels")
+    return torch.from_numpy(pixels)[:, None], torch.from_numpy(classes.astype(np.int64))
+
+
+def read_mnist(
+    folder: str, part: Literal["train", "test"]
+) -> tuple[UInt8[Tensor, "n 1 height width"], Int[Tensor, " n"]]:
+    """One part of a set under the usual names (train-images-idx3-ubyte …, t10k-labels-idx1-ubyte), .gz or not."""
+    if part not in _NAMES:
+        raise RegardError(f'part={part!r}: give "train" or "test"')
+    images, labels = (
+        _found(folder, f"{_NAMES[part]}-{kind}-ubyte") for kind in ("images-idx3", "labels-idx1")
+    )
+    return read_idx_pair(images, labels)
+
+
+def _found(folder: str, name: str) -> str:
+    for path in (os.path.join(folder, name), os.path.join(folder, name + ".gz")):
+        if os.path.exists(path):
+            return path
+    raise RegardError(f"{folder}: neither {name} nor {name}.gz is there")
+
+
+def _array(path: str, file: BufferedIOBase) -> NDArray[np.uint8]:
+    head = file.read(4)
+    if len(head) < 4:
+        raise RegardError(f"{path}: {len(head)} bytes, not even a header")
+    if head[:2] != b"\0\0" or not 1 <= head[3] <= 8:
+        raise RegardError(f"{path}: not an IDX file, it begins with {head.hex(' ')}")
+    if head[2] != 0x08:
+        raise RegardError(f"{path}: holds numbers of type 0x{head[2]:02x}, only bytes (0x08) are read")
+    sizes = file.read(4 * head[3])
+    if len(sizes) < 4 * head[3]:
+        raise RegardError(f"{path}: ends within its header")
+    shape = struct.unpack(f">{head[3]}I", sizes)
+    said = " × ".join(map(str, shape))
+    count = math.prod(shape)
+    if not 0 < count <= MOST_BYTES:
+        raise RegardError(
+            f"{path}: says it holds {said} bytes; give at least one, at most {MOST_BYTES >> 30} GiB"
+        )
+    pieces, left = [], count
+    while left and (piece := file.read(min(left, 1 << 24))):  # in pieces: a header may promise too much
+        pieces.append(piece)
+        left -= len(piece)
+    if left:
+        raise RegardError(f"{path}: says it holds {said} bytes, but ends after {count - left}")
+    if file.read(1):
+        raise RegardError(f"{path}: says it holds {said} bytes, but there are more")
+    return np.frombuffer(bytearray(b"".join(pieces)), np.uint8).reshape(shape)

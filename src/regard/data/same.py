@@ -1,0 +1,110 @@
+"""Same or different: is the digit in the picture the digit that is said? Neither sense alone can tell.
+
+Even numbers of samples are the same and odd ones different, so that every batch is balanced. The picture's digit is
+drawn uniformly, and so, either way, is the sound's: what one sense brings says nothing about the answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.audio import together
+from regard.data.augment import Jitter, SoundJitter, jitter_images, jitter_sound
+from regard.data.batches import Both, Images, Labelled, Sounds
+from regard.data.draws import uniform
+from regard.data.feeds import Order
+from regard.errors import RegardError
+
+DIFFERENT, SAME = 0, 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Senses:
+    """Pictures and sounds of some classes, from which pairs are drawn."""
+
+    pixels: Float[Tensor, "n channels height width"]
+    shown: Int[Tensor, " n"]  # the class of every picture
+    sounds: Sequence[Float[Tensor, " _"]]
+    said: Int[Tensor, " m"]  # the class of every sound
+
+    def __post_init__(self) -> None:
+        if len(self.sounds) != len(self.said):
+            raise RegardError(
+                f"{len(self.sounds)} sounds and {len(self.said)} classes of them: give one each"
+            )
+        shown, said = set(self.shown.tolist()), set(self.said.tolist())
+        if shown != said or len(shown) < 2:
+            raise RegardError(
+                f"classes {sorted(shown)} are shown and {sorted(said)} said: give the same, at least two"
+            )
+
+
+class SameFeed:
+    """Pairs that no epoch repeats: epoch e has the numbers from e × samples on."""
+
+    def __init__(
+        self,
+        senses: Senses,
+        *,
+        seed: int,
+        rows: int = 64,
+        samples: int = 8192,
+        jitter: Jitter | None = None,
+        sound_jitter: SoundJitter | None = None,
+    ) -> None:
+        if rows < 1 or samples < 1 or seed < 0:
+            raise RegardError(
+                f"rows={rows}, samples={samples}, seed={seed}: give at least 1 of each, a seed from 0"
+            )
+        self.senses, self.seed, self.rows, self.samples = senses, seed, rows, samples
+        self.jitter, self.sound_jitter = jitter or Jitter(), sound_jitter or SoundJitter()
+        self._shown, self._said = _by_class(senses.shown), _by_class(senses.said)
+
+    def order(self, epoch: int) -> Order:
+        """The fresh pairs of an epoch."""
+        if epoch < 0:
+            raise RegardError(f"epoch={epoch}: give a number from 0")
+        numbers = np.arange(epoch * self.samples, (epoch + 1) * self.samples, dtype=np.int64)
+        starts = np.arange(0, self.samples, self.rows, dtype=np.int64)
+        return Order(numbers, starts, np.minimum(starts + self.rows, self.samples))
+
+    def batch(self, samples: Sequence[int]) -> Labelled[Both[Images, Sounds]]:
+        """These pairs, and for each whether it is the same: a pure function of (seed, number)."""
+        pictures, sounds, labels = self.drawn(samples)
+        pixels = jitter_images(self.senses.pixels[pictures], samples, jitter=self.jitter, seed=self.seed)
+        heard = together(
+            [
+                jitter_sound(self.senses.sounds[sound], number, jitter=self.sound_jitter, seed=self.seed)
+                for sound, number in zip(sounds, samples, strict=True)
+            ]
+        )
+        return Labelled(Both(Images(pixels), heard), torch.tensor(labels))
+
+    def drawn(self, samples: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+        """Which picture and which sound each pair is made of, and whether they are the same."""
+        classes = len(self._shown)
+        first, other, picture, sound = uniform(samples, 4, seed=self.seed).T
+        labels = np.where(np.asarray(samples, np.int64) % 2 == 0, SAME, DIFFERENT)
+        shown = (first * classes).astype(np.int64)
+        away = 1 + (other * (classes - 1)).astype(np.int64)  # any of the other classes
+        said = np.where(labels == SAME, shown, (shown + away) % classes)
+        return _members(self._shown, shown, picture), _members(self._said, said, sound), labels.tolist()
+
+
+def _by_class(labels: Tensor) -> list[NDArray[np.int64]]:
+    values = labels.numpy()
+    return [np.flatnonzero(values == label) for label in np.unique(values)]
+
+
+def _members(
+    groups: Sequence[NDArray[np.int64]], classes: NDArray[np.int64], drawn: NDArray[np.float64]
+) -> list[int]:
+    return [
+        int(groups[number][int(place * len(groups[number]))])
+        for number, place in zip(classes.tolist(), drawn.tolist(), strict=True)
+    ]

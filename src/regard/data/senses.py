@@ -1,0 +1,249 @@
+"""Feeds of pictures and of sounds, with classes or with texts.
+
+In epoch e sample k has the number e × count + k. So the number says which sample it is, number mod count, and how it
+is jittered this time; and the order of an epoch, like all else, is a pure function of the seed and the epoch.
+"""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.audio import judge_wav, together
+from regard.data.augment import Jitter, SoundJitter, jitter_images, jitter_sound
+from regard.data.batches import END, Images, Labelled, Pairs, Sounds
+from regard.data.corpus import Corpus
+from regard.data.draws import uniform
+from regard.data.feeds import Order
+from regard.data.files import Told, read_one
+from regard.data.images import Frame, as_floats, judge_image
+from regard.errors import RegardError
+
+_POOL = 32  # batches within which sounds are sorted by length
+
+
+@runtime_checkable
+class Pictures(Protocol):
+    """Pictures of one size by number."""
+
+    def __len__(self) -> int: ...
+
+    def at(self, numbers: Sequence[int]) -> Float[Tensor, "b channels height width"]:
+        """These pictures."""
+
+
+@runtime_checkable
+class Recordings(Protocol):
+    """Sounds by number."""
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How long each is, if only in proportion to the others."""
+
+    def at(self, numbers: Sequence[int]) -> list[Float[Tensor, " _"]]:
+        """These sounds."""
+
+
+class HeldPictures:
+    """Pictures in memory, as bytes or as numbers from 0 to 1."""
+
+    def __init__(self, pixels: Tensor) -> None:
+        if pixels.ndim != 4:
+            raise RegardError(
+                f"pictures of the shape {[*pixels.shape]}: give [number, channels, height, width]"
+            )
+        self.pixels = pixels
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def at(self, numbers: Sequence[int]) -> Float[Tensor, "b channels height width"]:
+        """These pictures."""
+        chosen = self.pixels[torch.tensor([*numbers], dtype=torch.long)]
+        return as_floats(chosen) if chosen.dtype == torch.uint8 else chosen
+
+
+class FilePictures:
+    """Pictures in files, read when they are wanted. A broken one stops training: sort them out by `usable_images`."""
+
+    def __init__(self, files: Sequence[Told], frame: Frame) -> None:
+        self.files, self.frame = files, frame
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def at(self, numbers: Sequence[int]) -> Float[Tensor, "b channels height width"]:
+        """These pictures."""
+        judge = partial(judge_image, frame=self.frame)
+        return as_floats(torch.stack([read_one(self.files[number].path, judge) for number in numbers]))
+
+
+class HeldRecordings:
+    """Sounds in memory, all of one rate."""
+
+    def __init__(self, sounds: Sequence[Float[Tensor, " _"]]) -> None:
+        self.sounds = sounds
+        self.lengths = np.array([len(sound) for sound in sounds], np.int64)
+
+    def at(self, numbers: Sequence[int]) -> list[Float[Tensor, " _"]]:
+        """These sounds."""
+        return [self.sounds[number] for number in numbers]
+
+
+class FileRecordings:
+    """Sounds in files, read when they are wanted and brought to one rate: sort them out by `usable_sounds`."""
+
+    def __init__(self, files: Sequence[Told], *, rate: int) -> None:
+        self.files, self.rate = files, rate
+        # The bytes of a file are as good a length to sort by, and need no reading.
+        self.lengths = np.array([_size(file.path) for file in files], np.int64)
+
+    def at(self, numbers: Sequence[int]) -> list[Float[Tensor, " _"]]:
+        """These sounds."""
+        return [read_one(self.files[number].path, judge_wav).at(self.rate) for number in numbers]
+
+
+class _Shuffled:
+    """Samples shuffled anew for every epoch, so many a batch; those of like lengths together where these are given."""
+
+    def __init__(self, count: int, rows: int, seed: int, lengths: NDArray[np.int64] | None = None) -> None:
+        if count < 1 or rows < 1 or seed < 0:
+            raise RegardError(
+                f"{count} samples, rows={rows}, seed={seed}: give at least 1 of each, a seed from 0"
+            )
+        self.count, self.rows, self.seed, self.lengths = count, rows, seed, lengths
+
+    def order(self, epoch: int) -> Order:
+        if epoch < 0:
+            raise RegardError(f"epoch={epoch}: give a number from 0")
+        first = epoch * self.count
+        keys = uniform(np.arange(first, first + self.count), 2, seed=self.seed)
+        samples = np.argsort(keys[:, 0], kind="stable")
+        starts = np.arange(0, self.count, self.rows, dtype=np.int64)
+        if self.lengths is not None:
+            pool = np.arange(self.count) // (_POOL * self.rows)
+            samples = samples[np.lexsort((self.lengths[samples], pool))]
+            starts = starts[np.argsort(keys[: len(starts), 1], kind="stable")]
+        return Order(samples + first, starts, np.minimum(starts + self.rows, self.count))
+
+    def which(self, numbers: Sequence[int]) -> list[int]:
+        return [number % self.count for number in numbers]
+
+
+class _Images(_Shuffled):
+    """Pictures by number, jittered."""
+
+    def __init__(self, pictures: Pictures, told: int, rows: int, seed: int, jitter: Jitter | None) -> None:
+        super().__init__(_as_many(len(pictures), told), rows, seed)
+        self.pictures, self.jitter = pictures, jitter or Jitter()
+
+    def images(self, numbers: Sequence[int]) -> Images:
+        pixels = self.pictures.at(self.which(numbers))
+        return Images(jitter_images(pixels, numbers, jitter=self.jitter, seed=self.seed))
+
+
+class _Sounds(_Shuffled):
+    """Sounds by number, jittered."""
+
+    def __init__(
+        self, recordings: Recordings, told: int, rows: int, seed: int, jitter: SoundJitter | None
+    ) -> None:
+        lengths = recordings.lengths
+        super().__init__(_as_many(len(lengths), told), rows, seed, lengths)
+        self.recordings, self.jitter = recordings, jitter or SoundJitter()
+
+    def sounds(self, numbers: Sequence[int]) -> Sounds:
+        read = self.recordings.at(self.which(numbers))
+        return together(
+            [
+                jitter_sound(sound, number, jitter=self.jitter, seed=self.seed)
+                for sound, number in zip(read, numbers, strict=True)
+            ]
+        )
+
+
+class ImageFeed(_Images):
+    """Pictures and the class of each."""
+
+    def __init__(
+        self, pictures: Pictures, labels: Sequence[int], *, rows: int, seed: int, jitter: Jitter | None = None
+    ) -> None:
+        super().__init__(pictures, len(labels), rows, seed, jitter)
+        self.labels = torch.tensor([*labels], dtype=torch.long)
+
+    def batch(self, samples: Sequence[int]) -> Labelled[Images]:
+        """These pictures and their classes."""
+        return Labelled(self.images(samples), self.labels[self.which(samples)])
+
+
+class CaptionFeed(_Images):
+    """Pictures and the text that goes with each, ended by END."""
+
+    def __init__(
+        self, pictures: Pictures, texts: Corpus, *, rows: int, seed: int, jitter: Jitter | None = None
+    ) -> None:
+        super().__init__(pictures, len(texts), rows, seed, jitter)
+        self.texts = texts
+
+    def batch(self, samples: Sequence[int]) -> Pairs[Images]:
+        """These pictures and their texts."""
+        return Pairs(self.images(samples), self.texts.sequences(self.which(samples), after=END))
+
+
+class SoundFeed(_Sounds):
+    """Sounds and the class of each."""
+
+    def __init__(
+        self,
+        recordings: Recordings,
+        labels: Sequence[int],
+        *,
+        rows: int,
+        seed: int,
+        jitter: SoundJitter | None = None,
+    ) -> None:
+        super().__init__(recordings, len(labels), rows, seed, jitter)
+        self.labels = torch.tensor([*labels], dtype=torch.long)
+
+    def batch(self, samples: Sequence[int]) -> Labelled[Sounds]:
+        """These sounds and their classes."""
+        return Labelled(self.sounds(samples), self.labels[self.which(samples)])
+
+
+class TranscriptFeed(_Sounds):
+    """Sounds and what is said in each, ended by END."""
+
+    def __init__(
+        self,
+        recordings: Recordings,
+        texts: Corpus,
+        *,
+        rows: int,
+        seed: int,
+        jitter: SoundJitter | None = None,
+    ) -> None:
+        super().__init__(recordings, len(texts), rows, seed, jitter)
+        self.texts = texts
+
+    def batch(self, samples: Sequence[int]) -> Pairs[Sounds]:
+        """These sounds and their texts."""
+        return Pairs(self.sounds(samples), self.texts.sequences(self.which(samples), after=END))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError as error:
+        raise RegardError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def _as_many(inputs: int, told: int) -> int:
+    if inputs != told:
+        raise RegardError(f"{inputs} inputs and {told} labels or texts: give one each")
+    return inputs

@@ -1,0 +1,104 @@
+"""Spoken digits: recordings named {digit}_{speaker}_{number}.wav, in a zip file or a folder.
+
+So the free spoken digits come (Jackson 2018, github.com/Jakobovski/free-spoken-digit-dataset, CC BY-SA 4.0): six
+speakers, each digit fifty times, at 8 kHz.
+"""
+
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.data.audio import judge_wav
+from regard.data.files import bytes_of
+from regard.data.lines import Flaw, Policy, Report, dealing
+from regard.errors import RegardError
+
+_NAME = re.compile(r"([0-9])_([A-Za-z][A-Za-z-]*)_([0-9]{1,6})\.wav")
+_MOST = 64 << 20  # bytes of one recording, unpacked: a zip file may promise little and unpack to much
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SpokenDigit:
+    """A digit, as somebody once said it."""
+
+    samples: Float[Tensor, " n"]
+    rate: int
+    digit: int
+    speaker: str
+    index: int  # which of the times this speaker said it
+
+
+def read_spoken_digits(
+    place: str, *, policy: Policy = "error", report: Report | None = None
+) -> list[SpokenDigit]:
+    """All recordings, sorted by digit, speaker and number: the same order from a zip file and from a folder."""
+    dealt = dealing("recording", policy, report)
+    found = []
+    for name, data in _folder(place) if os.path.isdir(place) else _zip(place):
+        named = _NAME.fullmatch(os.path.basename(name))
+        if named is None:
+            flaw = Flaw("name", "not named {digit}_{speaker}_{number}.wav")
+            dealt.drop(f"{place}/{name}", 0, flaw)
+            continue
+        recording = data if isinstance(data, Flaw) else judge_wav(data)
+        if isinstance(recording, Flaw):
+            dealt.drop(f"{place}/{name}", 0, recording)
+            continue
+        digit, speaker, index = int(named[1]), named[2], int(named[3])
+        found.append(
+            SpokenDigit(
+                samples=recording.samples, rate=recording.rate, digit=digit, speaker=speaker, index=index
+            )
+        )
+    if not found:
+        raise RegardError(f"{place}: no recordings in it")
+    return sorted(found, key=lambda each: (each.digit, each.speaker, each.index))
+
+
+def speakers_of(recordings: Sequence[SpokenDigit]) -> list[str]:
+    """Who speaks, in alphabetical order."""
+    return sorted({each.speaker for each in recordings})
+
+
+def by_speaker(recordings: Sequence[SpokenDigit], *, test: str) -> tuple[list[int], list[int]]:
+    """Numbers of the recordings to learn from and to be tested on: one speaker is never heard in training."""
+    if test not in speakers_of(recordings):
+        raise RegardError(f"test={test!r}: the speakers are {', '.join(speakers_of(recordings))}")
+    held_out = [each.speaker == test for each in recordings]
+    return (
+        [number for number, held in enumerate(held_out) if not held],
+        [number for number, held in enumerate(held_out) if held],
+    )
+
+
+def _folder(folder: str) -> Iterator[tuple[str, bytes | Flaw]]:
+    for name in sorted(os.listdir(folder)):
+        if not name.startswith("."):
+            yield name, bytes_of(os.path.join(folder, name))
+
+
+def _zip(path: str) -> Iterator[tuple[str, bytes | Flaw]]:
+    try:
+        with zipfile.ZipFile(path) as file:
+            for entry in file.infolist():
+                if not entry.is_dir():
+                    yield entry.filename, _entry(file, entry)
+    except FileNotFoundError:
+        raise RegardError(f"{path}: no such file or folder") from None
+    except (zipfile.BadZipFile, OSError) as error:
+        raise RegardError(f"{path}: cannot be read as a zip file ({error})") from None
+
+
+def _entry(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes | Flaw:
+    try:
+        with file.open(entry) as opened:
+            data = opened.read(_MOST + 1)
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        return Flaw("broken", f"cannot be unpacked ({error})")
+    return Flaw("too large", f"more than {_MOST >> 20} MiB") if len(data) > _MOST else data

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import torch
+
+from regard import RegardError
+from regard.data.augment import Jitter, SoundJitter, jitter_images, jitter_sound
+from regard.data.draws import uniform
+
+PIXELS = torch.rand(6, 2, 9, 13, generator=torch.Generator().manual_seed(0))
+NUMBERS = [3, 1, 4, 15, 92, 65]
+SOUND = torch.rand(400, generator=torch.Generator().manual_seed(0)) - 0.5
+
+
+def drawn(number: int, count: int, seed: int = 5) -> np.ndarray:
+    return 2 * uniform([number], count, seed=seed)[0] - 1
+
+
+def test_without_jitter_nothing_is_touched():
+    assert jitter_images(PIXELS, NUMBERS, jitter=Jitter(), seed=5) is PIXELS
+    assert jitter_sound(SOUND, 1, jitter=SoundJitter(), seed=5) is SOUND
+
+
+def test_a_picture_comes_from_where_the_equation_says():
+    """Every pixel by itself, in pixels rather than in parts of the picture, between four neighbours."""
+    jitter = Jitter(shift=1.5, turn=25, scale=0.2)
+    ours = jitter_images(PIXELS, NUMBERS, jitter=jitter, seed=5)
+    for row, number in enumerate(NUMBERS):
+        across, down, turned, scaled = drawn(number, 5)[:4]
+        angle, size = np.deg2rad(25 * turned), 1 + 0.2 * scaled
+        for y in range(9):
+            for x in range(13):
+                right, below = x - 6, y - 4  # from the middle
+                u = (np.cos(angle) * right + np.sin(angle) * below) / size + 1.5 * across + 6
+                v = (-np.sin(angle) * right + np.cos(angle) * below) / size + 1.5 * down + 4
+                expected = torch.zeros(2)
+                for i in (int(np.floor(v)), int(np.floor(v)) + 1):
+                    for j in (int(np.floor(u)), int(np.floor(u)) + 1):
+                        if 0 <= i < 9 and 0 <= j < 13:
+                            expected += PIXELS[row, :, i, j] * (1 - abs(v - i)) * (1 - abs(u - j))
+                torch.testing.assert_close(ours[row, :, y, x], expected, rtol=0, atol=2e-5)
+
+
+def test_every_other_picture_is_flipped():
+    ours = jitter_images(PIXELS, NUMBERS, jitter=Jitter(flip=True), seed=5)
+    flipped = [
+        bool((row - pixels.flip(-1)).abs().max() < 1e-5) for row, pixels in zip(ours, PIXELS, strict=True)
+    ]
+    same = [bool((row - pixels).abs().max() < 1e-5) for row, pixels in zip(ours, PIXELS, strict=True)]
+    assert flipped == [not each for each in same]
+    assert flipped == [bool(drawn(number, 5)[4] < 0) for number in NUMBERS]
+    many = jitter_images(PIXELS[:1].expand(400, -1, -1, -1), range(400), jitter=Jitter(flip=True), seed=1)
+    assert 150 < sum(bool((row - PIXELS[0]).abs().max() < 1e-5) for row in many) < 250
+
+
+def test_pictures_and_sounds_depend_on_the_seed_and_the_number_alone():
+    jitter = Jitter(shift=2, turn=10, scale=0.1, flip=True)
+    ours = jitter_images(PIXELS, NUMBERS, jitter=jitter, seed=5)
+    torch.manual_seed(3)
+    assert torch.equal(jitter_images(PIXELS, NUMBERS, jitter=jitter, seed=5), ours)
+    torch.testing.assert_close(
+        jitter_images(PIXELS[2:3], [4], jitter=jitter, seed=5)[0], ours[2], rtol=0, atol=1e-6
+    )
+    assert not torch.allclose(jitter_images(PIXELS, NUMBERS, jitter=jitter, seed=6), ours)
+    sound = SoundJitter(shift=30, gain=6, speed=0.1, noise=0.01)
+    first = jitter_sound(SOUND, 8, jitter=sound, seed=5)
+    assert torch.equal(jitter_sound(SOUND, 8, jitter=sound, seed=5), first)
+    other = jitter_sound(SOUND, 9, jitter=sound, seed=5)
+    assert other.shape != first.shape or not torch.allclose(other, first)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_sound_is_moved_and_silence_comes_in(number):
+    places = round(50 * drawn(number, 3)[0])
+    ours = jitter_sound(SOUND, number, jitter=SoundJitter(shift=50), seed=5)
+    expected = torch.zeros(400)
+    for n in range(400):
+        if 0 <= n - places < 400:
+            expected[n] = SOUND[n - places]
+    assert torch.equal(ours, expected)
+    assert len(jitter_sound(SOUND[:10], number, jitter=SoundJitter(shift=50), seed=5)) == 10
+
+
+def test_gain_is_in_decibels_and_never_beyond_full_scale():
+    ours = jitter_sound(SOUND, 2, jitter=SoundJitter(gain=6), seed=5)
+    torch.testing.assert_close(ours, (SOUND * 10 ** (6 * drawn(2, 3)[1] / 20)).float())
+    loud = [jitter_sound(SOUND, n, jitter=SoundJitter(gain=40), seed=5) for n in range(10)]
+    assert max(each.abs().max() for each in loud) == 1
+
+
+def test_noise_is_white_and_as_strong_as_asked():
+    ours = jitter_sound(torch.zeros(20_000), 2, jitter=SoundJitter(noise=0.02), seed=5)
+    assert ours.std().item() == pytest.approx(0.02, rel=0.02)
+    assert abs(ours.mean()) < 0.001
+    assert abs(torch.corrcoef(torch.stack([ours[1:], ours[:-1]]))[0, 1]) < 0.03
+
+
+def test_a_faster_sound_is_shorter_and_higher():
+    time = torch.arange(8_000) / 8_000
+    faster = drawn(3, 3)[2]
+    ours = jitter_sound(torch.sin(2 * torch.pi * 100 * time), 3, jitter=SoundJitter(speed=0.2), seed=5)
+    step = 1 + 0.2 * faster
+    assert len(ours) == round(8_000 / step)
+    expected = torch.sin(2 * torch.pi * 100 * step * torch.arange(len(ours)) / 8_000)
+    torch.testing.assert_close(ours[:-2], expected[:-2], rtol=0, atol=2e-3)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(RegardError, match="scale=1"):
+        Jitter(scale=1)
+    with pytest.raises(RegardError, match="noise=-1"):
+        SoundJitter(noise=-1)
+    with pytest.raises(RegardError, match="6 pictures and 2 numbers"):
+        jitter_images(PIXELS, [1, 2], jitter=Jitter(shift=1), seed=0)
