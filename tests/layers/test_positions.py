@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import RegardError
-from regard.layers.positions import Gaussian, Grid, Learned, Positions, Sinusoidal
+from regard.layers.positions import Gaussian, Grid, Learned, LearnedGrid, Positions, Sinusoidal
 
 
 def schemes() -> list[Positions]:
@@ -115,6 +115,39 @@ def test_a_grid_is_a_row_beside_a_column() -> None:
     assert torch.equal(grid.add(torch.zeros(2, 15, 6), rows=3, columns=5)[1], vectors)
     with pytest.raises(RegardError, match="3 × 5 grid of width 6"):
         grid.add(torch.zeros(2, 14, 6), rows=3, columns=5)
+
+
+def test_a_learned_grid_is_a_table_where_it_was_learned() -> None:
+    grid = LearnedGrid(7, rows=3, columns=5)
+    assert torch.equal(grid(3, 5)[1 * 5 + 4], grid.table[1, 4])
+    assert torch.equal(grid.add(torch.zeros(2, 15, 7), rows=3, columns=5)[1], grid(3, 5))
+    with pytest.raises(RegardError, match="3 × 5 grid of width 7"):
+        grid.add(torch.zeros(2, 14, 7), rows=3, columns=5)
+    with pytest.raises(RegardError, match="rows=0"):
+        LearnedGrid(7, rows=0, columns=5)
+
+
+def cubic(places: int, learned: int) -> torch.Tensor:
+    """[places, learned]: how much of each learned row a new row takes (Keys 1981 with a = −3/4, edges repeated)."""
+
+    def kernel(x: float, a: float = -0.75) -> float:
+        if x <= 1:
+            return (a + 2) * x**3 - (a + 3) * x**2 + 1
+        return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
+
+    shares = torch.zeros(places, learned).double()
+    for row in range(places):
+        at = (row + 0.5) * learned / places - 0.5
+        for neighbour in range(math.floor(at) - 1, math.floor(at) + 3):
+            shares[row, min(max(neighbour, 0), learned - 1)] += kernel(abs(at - neighbour))
+    return shares
+
+
+@pytest.mark.parametrize("size", [(5, 7), (6, 14), (2, 3), (3, 4)])
+def test_a_learned_grid_is_interpolated_by_cubics(size: tuple[int, int]) -> None:
+    grid = LearnedGrid(2, rows=3, columns=5).double()
+    expected = torch.einsum("Rr,Cc,rcd->RCd", cubic(size[0], 3), cubic(size[1], 5), grid.table)
+    torch.testing.assert_close(grid(*size), expected.flatten(0, 1), rtol=0, atol=1e-12)
 
 
 @pytest.mark.usefixtures("as_a_user")

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.layers.residual import Residual, after, before, inside
+from regard import RegardError
+from regard.layers.residual import Residual, StochasticDepth, after, before, inside
 
 
 @pytest.mark.parametrize("norm", [nn.LayerNorm, nn.RMSNorm])
@@ -33,3 +34,40 @@ def test_dropout_of_a_residual_spares_the_way_around() -> None:
     added = residual(x, torch.ones_like) - x
     assert added.round().unique().tolist() == [0, 2]
     torch.testing.assert_close(added, added.round())
+
+
+@pytest.mark.parametrize("placement", [before, after, inside])
+def test_stochastic_depth_leaves_a_layer_out_for_whole_samples(placement) -> None:  # type: ignore[no-untyped-def]
+    residual = Residual(6, placement=placement, skip=0.75).double()
+    torch.nn.init.normal_(residual.norm.bias)
+    x, w = torch.randn(400, 3, 6).double(), torch.randn(6, 6).double()
+
+    def layer(y: Tensor) -> Tensor:
+        return y @ w
+
+    found = residual(x, layer)
+    norm = residual.norm
+    around = norm(x) if placement is after else x
+    through = {
+        before: x + 4 * layer(norm(x)),
+        after: norm(x + 4 * layer(x)),
+        inside: x + 4 * norm(layer(x)),
+    }[placement]
+    skipped, taken = ((found - y).abs().amax((1, 2)) < 1e-10 for y in (around, through))
+    assert (skipped ^ taken).all()
+    assert 0.65 < skipped.double().mean() < 0.85
+
+
+def test_stochastic_depth_has_no_effect_once_trained_and_none_unless_asked_for() -> None:
+    x = torch.randn(50, 6)
+    asked, plain = Residual(6, skip=0.5).eval(), Residual(6)
+    assert torch.equal(asked(x, torch.sin), plain(x, torch.sin))
+    state = torch.get_rng_state()
+    plain.train()(x, torch.sin)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert list(asked.state_dict()) == list(plain.state_dict()) == ["norm.weight", "norm.bias"]
+
+
+def test_a_share_of_one_is_refused() -> None:
+    with pytest.raises(RegardError, match=r"skip=1\.0"):
+        StochasticDepth(1.0)

@@ -1,13 +1,15 @@
 """Small batches of prime sizes, and ways to run a model over them."""
 
+import json
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from regard.data.batches import END, Pairs, Sequences
+from regard.data.batches import END, Images, Pairs, Sequences, Sounds
 from regard.models.protocols import AnyModel, State
+from regard.runs.reading import build, plain
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
@@ -21,6 +23,29 @@ def sequences(*lengths: int, vocabulary: int) -> Sequences:
 def pairs(*, source: int, target: int) -> Pairs:
     """Three sources of 7, 4 and 1 tokens and their targets of 2, 5 and 3."""
     return Pairs(sequences(7, 4, 1, vocabulary=source), sequences(2, 5, 3, vocabulary=target))
+
+
+def images(count: int = 3, *, channels: int = 2, size: tuple[int, int] = (6, 10)) -> Images:
+    """Random pictures."""
+    return Images(torch.rand(count, channels, *size))
+
+
+def sounds(*lengths: int) -> Sounds:
+    """Random recordings, with room for some more padding."""
+    counts = torch.tensor(lengths)
+    samples = torch.rand(len(lengths), max(lengths) + 5) * 2 - 1
+    return Sounds(torch.where(torch.arange(samples.shape[1]) < counts[:, None], samples, 0.0), counts)
+
+
+def noisy(batch: Sounds, filling: float) -> Sounds:
+    """The same recordings with something else in their padding."""
+    real = torch.arange(batch.samples.shape[1]) < batch.lengths[:, None]
+    return Sounds(torch.where(real, batch.samples, filling), batch.lengths)
+
+
+def through_json(config: Any) -> Any:
+    """A config as a run folder keeps it, and back."""
+    return build(type(config), json.loads(json.dumps(plain(config))))
 
 
 def refilled(batch: Sequences, vocabulary: int) -> Sequences:

@@ -46,3 +46,13 @@ def test_sums_are_made_in_float32() -> None:
 def test_a_batch_of_nothing_loses_nothing() -> None:
     loss = cross_entropy(torch.randn(3, 7), torch.zeros(3).long(), torch.zeros(3).bool())
     assert (loss.total.item(), loss.count.item()) == (0.0, 0)
+
+
+def test_shares_weigh_samples_but_are_not_counted() -> None:
+    logits, targets = torch.randn(5, 7).double(), torch.tensor([0, 3, 6, 1, 1])
+    shares, real = torch.rand(5).double(), torch.tensor([True, True, False, True, True])
+    each = torch.nn.functional.cross_entropy(logits, targets, label_smoothing=0.2, reduction="none")
+    loss = cross_entropy(logits, targets, real, smoothing=0.2, shares=shares)
+    torch.testing.assert_close(loss.total, (each * shares)[real].sum(), rtol=0, atol=1e-12)
+    assert loss.count.item() == 4
+    assert loss.metrics["correct"] == (logits.argmax(-1) == targets)[real].sum()

@@ -8,7 +8,17 @@ from regard import ALiBi, RegardError, RelativeBuckets
 from regard.layers.feedforward import FeedForward, SwiGLU
 from regard.layers.positions import Gaussian, Learned, Sinusoidal
 from regard.layers.residual import after, before, inside
-from regard.models.stack import StackConfig, decoder_block, embedding, encoder_block, last_norm
+from regard.layers.rotary import Rotary
+from regard.models.stack import (
+    StackConfig,
+    decoder_block,
+    decoder_blocks,
+    embedding,
+    encoder_block,
+    encoder_blocks,
+    last_norm,
+    questions,
+)
 
 SETTINGS = {"width": 12, "heads": 2, "inner": 23, "dropout": 0.3}
 
@@ -76,3 +86,29 @@ def test_the_feed_forward_map_is_the_one_named(name, kind, function) -> None:  #
 def test_fewer_heads_of_keys_are_everywhere() -> None:
     block = decoder_block(StackConfig(**SETTINGS, kv_heads=1))
     assert (block.attention.kv_heads, block.cross.kv_heads) == (1, 1)
+
+
+def test_stacks_are_as_deep_as_they_say_and_later_blocks_are_left_out_more_often() -> None:
+    config = StackConfig(**SETTINGS, depth=4, stochastic_depth=0.2)
+    for blocks, rates in (
+        (encoder_blocks(config), [0.05, 0.1, 0.15, 0.2]),
+        (decoder_blocks(config, 2), [0.1, 0.2]),
+    ):
+        assert [block.around_feedforward.depth.skip for block in blocks] == pytest.approx(rates)
+    assert len(encoder_blocks(StackConfig(**SETTINGS, depth=0))) == 0
+    with pytest.raises(RegardError, match=r"stochastic_depth=1\.5: from 0 to below 1"):
+        StackConfig(**SETTINGS, stochastic_depth=1.5)
+
+
+def test_a_rotation_of_ones_own_takes_the_place_of_a_texts() -> None:
+    config = StackConfig(**SETTINGS, positions="rotary")
+    own = Rotary(6, base=7.0)
+    assert all(block.attention.rotary is own for block in encoder_blocks(config, rotary=own))
+
+
+def test_only_pooling_by_attention_asks_a_question() -> None:
+    config = StackConfig(**SETTINGS)
+    assert questions(config, "mean") is None
+    asking = questions(config, "attention")
+    assert asking is not None
+    assert asking.queries.shape == (1, 12)

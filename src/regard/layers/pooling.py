@@ -1,7 +1,7 @@
-"""Pooling by attention: a few learned queries ask a whole sequence."""
+"""Pooling: a whole sequence becomes one vector, or a few."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.masks import Mask
@@ -22,3 +22,10 @@ class AttentionPooling(nn.Module):
         """The answers. A padded batch says `mask=lengths(keys=n)`."""
         queries = self.queries.to(x.dtype).expand(*x.shape[:-2], -1, -1)
         return self.attention(queries, x, mask=mask)
+
+
+def mean_pooling(x: Float[Tensor, "b n d"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    """The mean of the real positions; zeros where there is none."""
+    real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+    # Chosen, not multiplied by zero: padding may hold anything.
+    return torch.where(real[..., None], x, 0.0).sum(1) / lengths[:, None].clamp_min(1)

@@ -141,8 +141,39 @@ class Grid(nn.Module):
 
     def add(self, x: Float[Tensor, "*b n width"], *, rows: int, columns: int) -> Float[Tensor, "*b n width"]:
         """x + p, for patches in row order."""
-        if x.shape[-2:] != (rows * columns, self.width):
-            raise RegardError(
-                f"a {rows} × {columns} grid of width {self.width} cannot be added to {tuple(x.shape[-2:])}"
-            )
-        return x + self(rows, columns).to(x)
+        return _added(self, x, rows, columns)
+
+
+class LearnedGrid(nn.Module):
+    """A vector for each place of a `rows` × `columns` grid, trained; on another grid, the same surface seen elsewhere.
+
+    In between it is interpolated by cubics (Dosovitskiy 2021, section 3.2), so a picture may have any size.
+    """
+
+    def __init__(self, width: int, *, rows: int, columns: int) -> None:
+        super().__init__()
+        if width < 1 or rows < 1 or columns < 1:
+            raise RegardError(f"LearnedGrid(width={width}, rows={rows}, columns={columns}): at least 1 each")
+        self.width = width
+        # As large as sines and cosines: patches are as large themselves, and beside them little would be noticed late.
+        self.table = nn.Parameter(torch.randn(rows, columns, width) * math.sqrt(0.5))
+
+    def forward(self, rows: int, columns: int) -> Float[Tensor, "{rows}*{columns} _width"]:
+        """The vectors of a whole grid, row by row."""
+        if (rows, columns) == self.table.shape[:2]:
+            return self.table.flatten(0, 1)
+        surface = rearrange(self.table, "r c d -> 1 d r c")
+        seen = nn.functional.interpolate(surface, (rows, columns), mode="bicubic", align_corners=False)
+        return rearrange(seen, "1 d r c -> (r c) d")
+
+    def add(self, x: Float[Tensor, "*b n width"], *, rows: int, columns: int) -> Float[Tensor, "*b n width"]:
+        """x + p, for patches in row order."""
+        return _added(self, x, rows, columns)
+
+
+def _added(grid: Grid | LearnedGrid, x: Tensor, rows: int, columns: int) -> Tensor:
+    if x.shape[-2:] != (rows * columns, grid.width):
+        raise RegardError(
+            f"a {rows} × {columns} grid of width {grid.width} cannot be added to {tuple(x.shape[-2:])}"
+        )
+    return x + grid(rows, columns).to(x)

@@ -5,23 +5,51 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.errors import RegardError
+
 Layer = Callable[[Tensor], Tensor]
-Placement = Callable[[Tensor, Layer, Layer], Tensor]
+Placement = Callable[[Tensor, Layer, Layer, Layer], Tensor]  # of x, f, norm, and what thins out the addition
 
 
-def before(x: Tensor, layer: Layer, norm: Layer) -> Tensor:
+def _whole(x: Tensor) -> Tensor:
+    return x
+
+
+def before(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:
     """x + f(norm(x)): the sum is never normalised, so deep stacks train without warm-up (Xiong 2020)."""
-    return x + layer(norm(x))
+    return x + thin(layer(norm(x)))
 
 
-def after(x: Tensor, layer: Layer, norm: Layer) -> Tensor:
+def after(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:
     """norm(x + f(x)), as the Transformer was published (Vaswani 2017, section 3.1)."""
-    return norm(x + layer(x))
+    return norm(x + thin(layer(x)))
 
 
-def inside(x: Tensor, layer: Layer, norm: Layer) -> Tensor:
+def inside(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:
     """x + norm(f(x)): what is added has a bounded size (Liu 2022, res-post-norm)."""
-    return x + norm(layer(x))
+    return x + thin(norm(layer(x)))
+
+
+class StochasticDepth(nn.Module):
+    """In training, 0 for a share `skip` of the samples and f / (1 − skip) for the others (Huang 2016, section 3).
+
+    Huang keeps what is added as it is and shrinks it when testing; the two differ by a factor alone.
+    """
+
+    def __init__(self, skip: float) -> None:
+        super().__init__()
+        if not 0.0 <= skip < 1.0:
+            raise RegardError(
+                f"skip={skip}: the share of samples that go around a layer is from 0 to below 1"
+            )
+        self.skip = skip
+
+    def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """A sample is a row of the first axis."""
+        if not self.training or self.skip == 0.0:
+            return x
+        kept = x.new_empty(x.shape[0], *[1] * (x.ndim - 1)).bernoulli_(1 - self.skip)
+        return x * (kept / (1 - self.skip))
 
 
 class Residual(nn.Module):
@@ -34,12 +62,14 @@ class Residual(nn.Module):
         placement: Placement = before,
         norm: Callable[[int], nn.Module] = nn.LayerNorm,
         dropout: float = 0.0,
+        skip: float = 0.0,  # the share of samples for which the layer is left out in training
     ) -> None:
         super().__init__()
         self.placement = placement
         self.norm = norm(width)
         self.dropout = nn.Dropout(dropout)
+        self.depth = StochasticDepth(skip)
 
     def forward(self, x: Float[Tensor, "*b d"], layer: Layer) -> Float[Tensor, "*b d"]:
         """x, and what `layer` makes of it."""
-        return self.placement(x, lambda y: self.dropout(layer(y)), self.norm)
+        return self.placement(x, lambda y: self.dropout(layer(y)), self.norm, self.depth)

@@ -2,7 +2,7 @@
 
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import RegardError
@@ -27,12 +27,49 @@ class Rotary(nn.Module):
         """x, each position turned by its angle; the first stands at `offset`."""
         if x.shape[-1] != self.width:
             raise RegardError(f"Rotary was made for heads of width {self.width}, and got {x.shape[-1]}")
-        # Angles are made anew in float64: a buffer would lose its digits when the model becomes bfloat16.
-        turns = self.base ** (
-            -torch.arange(0, self.width, 2, device=x.device, dtype=torch.float64) / self.width
-        )
-        angle = torch.arange(offset, offset + x.shape[-2], device=x.device)[:, None] * turns
-        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-        even, odd = rearrange(x, "... (pair two) -> two ... pair", two=2)
-        turned = [even * cos - odd * sin, even * sin + odd * cos]
-        return rearrange(turned, "two ... pair -> ... (pair two)")
+        return _turned(x, _angles(_numbers(x, offset), self.width, self.base))
+
+
+class GridRotary(nn.Module):
+    """The first half of the features is turned by the row of a patch, the second half by its column.
+
+    Scores then depend on how many rows and how many columns lie between two patches (Heo 2024, axial). Patches
+    come row by row, `columns` to a row, after `leading` positions that are nowhere on the grid (a class token) and
+    are left as they are. A grid is short beside a text, hence the smaller base.
+    """
+
+    def __init__(self, width: int, *, columns: int, leading: int = 0, base: float = 100.0) -> None:
+        super().__init__()
+        if width < 4 or width % 4 or columns < 1:
+            raise RegardError(
+                f"GridRotary(width={width}, columns={columns}): rows and columns turn half of the features each, in "
+                "pairs, so the width of a head must be a multiple of 4, and there must be a column"
+            )
+        self.width, self.columns, self.leading, self.base = width, columns, leading, base
+
+    def forward(self, x: Float[Tensor, "*b n d"], *, offset: int = 0) -> Float[Tensor, "*b n d"]:
+        """x, each patch turned by where it stands; the first stands at `offset`."""
+        if x.shape[-1] != self.width:
+            raise RegardError(f"GridRotary was made for heads of width {self.width}, and got {x.shape[-1]}")
+        patch = (_numbers(x, offset) - self.leading).clamp_min(0)  # an angle of 0 turns nothing
+        places = (patch // self.columns, patch % self.columns)
+        angles = [_angles(place, self.width // 2, self.base) for place in places]
+        return _turned(x, torch.cat(angles, dim=-1))
+
+
+def _numbers(x: Tensor, offset: int) -> Tensor:
+    return torch.arange(offset, offset + x.shape[-2], device=x.device)
+
+
+def _angles(positions: Int[Tensor, " n"], width: int, base: float) -> Float[Tensor, "n pairs"]:
+    # Made anew in float64: a buffer would lose its digits when the model becomes bfloat16.
+    turns = base ** (-torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / width)
+    return positions[:, None] * turns
+
+
+def _turned(x: Float[Tensor, "*b n d"], angle: Float[Tensor, "n pairs"]) -> Float[Tensor, "*b n d"]:
+    """Neighbouring features, as a point in the plane, turned."""
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    even, odd = rearrange(x, "... (pair two) -> two ... pair", two=2)
+    turned = [even * cos - odd * sin, even * sin + odd * cos]
+    return rearrange(turned, "two ... pair -> ... (pair two)")

@@ -17,7 +17,7 @@ from regard.errors import RegardError
 from regard.layers.blocks import EncoderBlock
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss, Spent
-from regard.models.stack import StackConfig, embedding, encoder_block, last_norm
+from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = embedding(config, "vocabulary", config.vocabulary)
-        self.blocks = nn.ModuleList(encoder_block(config, two_way=False) for _ in range(config.depth))
+        self.blocks = encoder_blocks(config, two_way=False)
         self.norm = last_norm(config)
         if config.tied == "none":
             self.output = glorot(nn.Linear(config.width, config.vocabulary, bias=False))

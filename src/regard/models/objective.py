@@ -13,15 +13,20 @@ def cross_entropy(
     real: Bool[Tensor, "*b"] | None = None,
     *,
     smoothing: float = 0.0,
+    shares: Float[Tensor, "*b"] | None = None,
 ) -> Loss:
     """Σ −(1 − ε) log p(target) − ε mean_v log p(v), with ε = `smoothing` (Szegedy 2016, section 7).
 
     Beside it, `nll`: the sum without smoothing, and `correct`: how often the target is the likeliest. Computed in
-    float32 at least, and only where `real`.
+    float32 at least, and only where `real`. `shares`: how much of each sample its target is, where it is not all
+    (mixup); what it counts and what is correct stay whole.
     """
     if real is not None:
         logits, targets = logits[real], targets[real]
+        shares = None if shares is None else shares[real]
     logs = torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    if shares is not None:
+        logs = logs * shares[..., None]
     nll = -logs.gather(-1, targets[..., None]).sum()
     total = nll if smoothing == 0.0 else (1 - smoothing) * nll - smoothing * logs.mean(-1).sum()
     correct = (logits.detach().argmax(-1) == targets).sum()

@@ -8,11 +8,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.attention.biases import ALiBi, Bias, RelativeBuckets
-from regard.attention.multihead import HeadSizes, MultiHeadAttention
+from regard.attention.multihead import HeadSizes, MultiHeadAttention, Rotation
 from regard.errors import RegardError
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.embedding import Embedding
 from regard.layers.feedforward import FeedForward, SwiGLU
+from regard.layers.pooling import AttentionPooling
 from regard.layers.positions import Gaussian, Learned, Positions, Sinusoidal
 from regard.layers.residual import Placement, Residual, after, before, inside
 from regard.layers.rotary import Rotary
@@ -38,6 +39,7 @@ class StackConfig:
     longest: int = 1024  # positions that are learned
     dropout: float = 0.1  # of embeddings and of what each part of a block adds
     attention_dropout: float = 0.0  # of the weights
+    stochastic_depth: float = 0.0  # share of samples that go around the last block; less for those before it
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -46,32 +48,59 @@ class StackConfig:
                 raise RegardError(f"{name}={getattr(self, name)}: at least 1")
         if self.depth < 0:
             raise RegardError(f"depth={self.depth}: at least 0")
-        for name in ("dropout", "attention_dropout"):
+        for name in ("dropout", "attention_dropout", "stochastic_depth"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise RegardError(f"{name}={getattr(self, name)}: from 0 to below 1")
 
 
 def embedding(config: StackConfig, name: str, vocabulary: int) -> Embedding:
     """Tokens as vectors, with the positions that are added to them. `name` is the setting of the vocabulary."""
-    make: dict[str, type[Positions]] = {"sinusoidal": Sinusoidal, "gaussian": Gaussian}
-    positions = make[config.positions](config.width) if config.positions in make else None
-    if config.positions == "learned":
-        positions = Learned(config.width, count=config.longest)
     size = check_vocabulary(name, vocabulary)
-    return Embedding(size, config.width, positions=positions, dropout=config.dropout)
+    return Embedding(size, config.width, positions=position_vectors(config), dropout=config.dropout)
 
 
-def encoder_block(config: StackConfig, *, two_way: bool = True) -> EncoderBlock:
-    """A block that looks both ways, or is to be used with a causal mask."""
-    return EncoderBlock(_self_attention(config, two_way), _feedforward(config), _residual(config))
+def position_vectors(config: StackConfig) -> Positions | None:
+    """What is added to the vectors of a sequence to say where they stand; None where attention itself knows."""
+    if config.positions == "learned":
+        return Learned(config.width, count=config.longest)
+    make: dict[str, type[Positions]] = {"sinusoidal": Sinusoidal, "gaussian": Gaussian}
+    return make[config.positions](config.width) if config.positions in make else None
 
 
-def decoder_block(config: StackConfig) -> DecoderBlock:
+def encoder_blocks(
+    config: StackConfig, *, two_way: bool = True, rotary: Rotation | None = None
+) -> nn.ModuleList:
+    """The blocks of an encoder, or of a language model."""
+    skips = _skips(config, config.depth)
+    return nn.ModuleList(encoder_block(config, two_way=two_way, rotary=rotary, skip=skip) for skip in skips)
+
+
+def decoder_blocks(config: StackConfig, depth: int) -> nn.ModuleList:
+    """The blocks of a decoder."""
+    return nn.ModuleList(decoder_block(config, skip=skip) for skip in _skips(config, depth))
+
+
+def encoder_block(
+    config: StackConfig, *, two_way: bool = True, rotary: Rotation | None = None, skip: float = 0.0
+) -> EncoderBlock:
+    """A block that looks both ways, or is to be used with a causal mask. `rotary`: if not that of a text."""
+    attention = _self_attention(config, two_way, rotary)
+    return EncoderBlock(attention, _feedforward(config), _residual(config, skip))
+
+
+def decoder_block(config: StackConfig, *, skip: float = 0.0) -> DecoderBlock:
     """A block that looks back, and at a memory."""
     attention = _self_attention(config, two_way=False)
     sizes = HeadSizes(kv_heads=config.kv_heads)
     cross = MultiHeadAttention(config.width, config.heads, sizes=sizes, dropout=config.attention_dropout)
-    return DecoderBlock(attention, cross, _feedforward(config), _residual(config))
+    return DecoderBlock(attention, cross, _feedforward(config), _residual(config, skip))
+
+
+def questions(config: StackConfig, pooling: str) -> AttentionPooling | None:
+    """The learned question of pooling='attention'; None where another pooling asks none."""
+    if pooling != "attention":
+        return None
+    return AttentionPooling(MultiHeadAttention(config.width, config.heads))
 
 
 def last_norm(config: StackConfig) -> nn.Module:
@@ -79,13 +108,19 @@ def last_norm(config: StackConfig) -> nn.Module:
     return nn.Identity() if config.norm == "after" else nn.LayerNorm(config.width)
 
 
-def _self_attention(config: StackConfig, two_way: bool) -> MultiHeadAttention:
+def _skips(config: StackConfig, depth: int) -> list[float]:
+    """How often each block is left out: more from block to block, in equal steps (Huang 2016, eq. 4)."""
+    return [config.stochastic_depth * number / depth for number in range(1, depth + 1)]
+
+
+def _self_attention(config: StackConfig, two_way: bool, rotary: Rotation | None = None) -> MultiHeadAttention:
     bias: Bias | None = None
     if config.positions == "alibi":
         bias = ALiBi(config.heads)
     elif config.positions == "relative":
         bias = RelativeBuckets(config.heads, two_way=two_way)  # one a block: no weight has two names
-    rotary = Rotary(config.width // config.heads) if config.positions == "rotary" else None
+    if config.positions == "rotary" and rotary is None:
+        rotary = Rotary(config.width // config.heads)
     sizes = HeadSizes(kv_heads=config.kv_heads)
     return MultiHeadAttention(
         config.width, config.heads, sizes=sizes, bias=bias, rotary=rotary, dropout=config.attention_dropout
@@ -99,5 +134,6 @@ def _feedforward(config: StackConfig) -> nn.Module:
     return FeedForward(config.width, config.inner, activation=activation)
 
 
-def _residual(config: StackConfig) -> partial[Residual]:
-    return partial(Residual, config.width, placement=_PLACEMENTS[config.norm], dropout=config.dropout)
+def _residual(config: StackConfig, skip: float) -> partial[Residual]:
+    placement = _PLACEMENTS[config.norm]
+    return partial(Residual, config.width, placement=placement, dropout=config.dropout, skip=skip)

@@ -1,0 +1,151 @@
+"""Frames: a recording as a sequence, from its waveform to a log-mel spectrogram to tokens.
+
+A frame is a short window of the recording; there is one for each `hop` that begins inside the recording, and beyond
+the end everybody hears silence. So a recording gives the same tokens alone as beside longer ones.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import RegardError
+
+FLOOR = 1e-6  # energy added in every band, so that silence has a logarithm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectrum:
+    """How sound is taken apart: 25 ms every 10 ms into 40 bands, unless said otherwise."""
+
+    rate: int = 8000  # samples a second
+    window: int = 200  # samples of a frame
+    hop: int = 80  # samples from one frame to the next
+    bands: int = 40
+
+    def __post_init__(self) -> None:
+        if min(self.rate, self.window, self.hop, self.bands) < 1 or self.hop > self.window:
+            raise RegardError(f"{self}: at least 1 each, and a hop no longer than the window")
+        if not bool((mel_filters(self, device="cpu").sum(1) > 0).all()):
+            raise RegardError(
+                f"bands={self.bands} of a window of {self.window} samples: a band without a frequency; take fewer "
+                "bands or a longer window"
+            )
+
+    @property
+    def frequencies(self) -> int:
+        """How many frequencies a window tells apart, from 0 to half of the rate."""
+        return self.window // 2 + 1
+
+    def frames(self, samples: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+        """How many frames recordings of these lengths have."""
+        return torch.div(samples + self.hop - 1, self.hop, rounding_mode="floor")
+
+
+def mel_filters(
+    spectrum: Spectrum, *, device: torch.device | str | None = None
+) -> Float[Tensor, "bands frequencies"]:
+    """Triangles that overlap by halves, equally wide in mel = 2595 log₁₀(1 + f / 700), where pitch sounds even.
+
+    Each rises from the middle of the band below to 1 at its own and falls to 0 at the middle of the one above
+    (Davis 1980; the formula is O'Shaughnessy's of 1987). In float64.
+    """
+    half = spectrum.rate / 2
+    top = 2595 * math.log10(1 + half / 700)
+    mels = torch.linspace(0, top, spectrum.bands + 2, dtype=torch.float64, device=device)
+    corner = 700 * (10 ** (mels / 2595) - 1)
+    below, middle, above = (part[:, None] for part in (corner[:-2], corner[1:-1], corner[2:]))
+    number = torch.arange(spectrum.frequencies, dtype=torch.float64, device=device)
+    hertz = number * (spectrum.rate / spectrum.window)
+    rising, falling = (hertz - below) / (middle - below), (above - hertz) / (above - middle)
+    return torch.minimum(rising, falling).clamp_min(0)
+
+
+def log_mel(
+    samples: Float[Tensor, "b n"], lengths: Int[Tensor, " b"], spectrum: Spectrum
+) -> Float[Tensor, "b frames bands"]:
+    """log(Σ_f M[band, f] |STFT[f]|² + ε) of Hann windows, less its mean, over its deviation, in each recording.
+
+    Without the mean, loudness no longer matters. Zeros at padding.
+    """
+    count = -(-samples.shape[1] // spectrum.hop)
+    room = max(0, (count - 1) * spectrum.hop + spectrum.window - samples.shape[1])
+    heard = F.pad(_real(samples, lengths), (0, room))
+    if count == 0:
+        return samples.new_zeros(samples.shape[0], 0, spectrum.bands)
+    # Energies span more than half precision holds.
+    with torch.autocast(samples.device.type, enabled=False):
+        wide = heard.to(torch.promote_types(heard.dtype, torch.float32))
+        hann = torch.hann_window(spectrum.window, dtype=wide.dtype, device=wide.device)
+        waves = torch.stft(
+            wide, spectrum.window, spectrum.hop, window=hann, center=False, return_complex=True
+        )
+        energy = waves.real.square() + waves.imag.square()
+        filters = mel_filters(spectrum, device=wide.device).to(wide.dtype)
+        logs = rearrange(torch.log(filters @ energy + FLOOR), "b band t -> b t band")
+        return _standard(logs[:, :count], spectrum.frames(lengths))
+
+
+class Frames(nn.Module):
+    """Log-mel frames through strided convolutions of width 3, each followed by a GELU, as Radford 2023 has them."""
+
+    def __init__(
+        self, width: int, *, spectrum: Spectrum | None = None, strides: tuple[int, ...] = (1, 2)
+    ) -> None:
+        super().__init__()
+        if width < 1 or not strides or min(strides) < 1:
+            raise RegardError(f"Frames(width={width}, strides={strides}): a width and strides of at least 1")
+        self.width, self.spectrum, self.strides = width, spectrum or Spectrum(), strides
+        inputs = (self.spectrum.bands, *[width] * (len(strides) - 1))
+        self.convolutions = nn.ModuleList(
+            _heard(nn.Conv1d(wide, width, 3, stride=stride, padding=1))
+            for wide, stride in zip(inputs, strides, strict=True)
+        )
+
+    def count(self, lengths: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+        """How many tokens recordings of these lengths become."""
+        count = self.spectrum.frames(lengths)
+        for stride in self.strides:
+            count = torch.div(count + stride - 1, stride, rounding_mode="floor")
+        return count
+
+    def forward(
+        self, samples: Float[Tensor, "b n"], lengths: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b t _width"], Int[Tensor, " b"]]:
+        """The tokens of some recordings, zeros at padding, and how many each has."""
+        x, count = log_mel(samples, lengths, self.spectrum), self.spectrum.frames(lengths)
+        x = rearrange(x, "b t band -> b band t").to(next(self.parameters()).dtype)
+        for convolution, stride in zip(self.convolutions, self.strides, strict=True):
+            x = F.gelu(convolution(x))
+            count = torch.div(count + stride - 1, stride, rounding_mode="floor")
+            # A bias makes something of nothing; the next convolution must find silence beyond the end again.
+            x = _real(x, count)
+        return rearrange(x, "b d t -> b t d"), count
+
+
+def _heard(convolution: nn.Conv1d) -> nn.Conv1d:
+    """Start it so that what comes out is as large as what goes in, and as the positions added to it (He 2015)."""
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+    if convolution.bias is not None:
+        nn.init.zeros_(convolution.bias)
+    return convolution
+
+
+def _real(x: Float[Tensor, "b *c n"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b *c n"]:
+    """x with zeros at padding; chosen, not multiplied, since padding may hold anything."""
+    real = torch.arange(x.shape[-1], device=x.device) < lengths[:, None]
+    return torch.where(real.view(len(x), *[1] * (x.ndim - 2), -1), x, 0.0)
+
+
+def _standard(x: Float[Tensor, "b t d"], count: Int[Tensor, " b"]) -> Float[Tensor, "b t d"]:
+    """Mean 0 and variance 1 over the real numbers of each recording; silence stays 0."""
+    real = (torch.arange(x.shape[1], device=x.device) < count[:, None])[..., None]
+    numbers = (count.clamp_min(1) * x.shape[2])[:, None, None]
+    mean = torch.where(real, x, 0.0).sum((1, 2), keepdim=True) / numbers
+    centred = torch.where(real, x - mean, 0.0)
+    variance = centred.square().sum((1, 2), keepdim=True) / numbers
+    return centred / (variance + 1e-5).sqrt()

@@ -1,0 +1,94 @@
+"""What hears: recordings as tokens, the encoder over them, and a classifier of sounds."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.projection import glorot
+from regard.data.batches import Sounds
+from regard.errors import RegardError
+from regard.layers.frames import Frames, Spectrum
+from regard.models.encoded import Encoded, through
+from regard.models.labelling import Labelling
+from regard.models.stack import StackConfig, encoder_blocks, last_norm, position_vectors, questions
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoundConfig:
+    """How recordings become tokens; in samples, so a recording must have the rate."""
+
+    rate: int = 8000  # samples a second
+    window: int = 200  # samples of a frame
+    hop: int = 80  # samples from one frame to the next
+    bands: int = 40  # of the mel spectrogram
+    frame_strides: tuple[int, ...] = (1, 2)  # of the convolutions over frames
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """The part that concerns the spectrogram."""
+        return Spectrum(rate=self.rate, window=self.window, hop=self.hop, bands=self.bands)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoundStackConfig(SoundConfig, StackConfig):
+    """The settings of an encoder of recordings."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.spectrum  # which refuses what cannot be
+
+
+class SoundEncoder(nn.Module):
+    """Frames of recordings that have looked at each other."""
+
+    def __init__(self, config: SoundStackConfig) -> None:
+        super().__init__()
+        self.frames = Frames(config.width, spectrum=config.spectrum, strides=config.frame_strides)
+        self.positions = position_vectors(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = encoder_blocks(config)
+        self.norm = last_norm(config)
+
+    def forward(self, sounds: Sounds) -> Encoded:
+        """Every token, having looked at all that are real."""
+        x, count = self.frames(sounds.samples, sounds.lengths)
+        x = self.dropout(x if self.positions is None else self.positions.add(x))
+        return Encoded(self.norm(through(self.blocks, x, count)), count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HearingConfig(SoundStackConfig):
+    """The settings of a classifier of sounds."""
+
+    KIND: ClassVar[str] = "hearing"
+    classes: int = 10
+    pooling: Literal["attention", "mean"] = "attention"  # how a recording becomes one vector
+    smoothing: float = 0.0  # of the labels
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.classes < 1:
+            raise RegardError(f"classes={self.classes}: at least 1")
+
+
+def pico() -> HearingConfig:
+    """3 blocks of width 64: spoken words in minutes on a laptop."""
+    return HearingConfig(width=64, heads=4, depth=3, inner=128)
+
+
+class Hearing(Labelling[Sounds]):
+    """p(class | recording)."""
+
+    def __init__(self, config: HearingConfig) -> None:
+        super().__init__(smoothing=config.smoothing)
+        self.config = config
+        self.encoder = SoundEncoder(config)
+        self.pooling = questions(config, config.pooling)
+        self.dropout = nn.Dropout(config.dropout)
+        self.output = glorot(nn.Linear(config.width, config.classes))
+
+    def scores(self, inputs: Sounds) -> Float[Tensor, "b classes"]:
+        """How well each class fits, before softmax."""
+        return self.output(self.dropout(self.encoder(inputs).pooled(self.config.pooling, self.pooling)))

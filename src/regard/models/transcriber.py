@@ -1,0 +1,38 @@
+"""The transcriber: what was said, in words. An encoder of recordings and the decoder of the Transformer."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from regard.data.batches import Sounds
+from regard.models.encoded import Encoded
+from regard.models.hearing import SoundEncoder, SoundStackConfig
+from regard.models.writing import Writing, WritingConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranscriberConfig(SoundStackConfig, WritingConfig):
+    """The settings of a transcriber."""
+
+    KIND: ClassVar[str] = "transcriber"
+    tied: Literal["none", "output"] = "output"  # the output matrix is the decoder's table
+
+
+def pico() -> TranscriberConfig:
+    """3 + 3 blocks of width 64: a few spoken words in minutes on a laptop."""
+    return TranscriberConfig(width=64, heads=4, depth=3, decoder_depth=3, inner=128)
+
+
+class Transcriber(Writing[Sounds]):
+    """p(text | recording), token by token."""
+
+    config: TranscriberConfig
+
+    def __init__(self, config: TranscriberConfig) -> None:
+        super().__init__(config)
+        self.make_table()
+        self.encoder = SoundEncoder(config)
+        self.make_decoder()
+
+    def read(self, source: Sounds) -> Encoded:
+        """The frames of the recordings as the decoder sees them."""
+        return self.encoder(source)

@@ -1,0 +1,131 @@
+"""What writes: the decoder of a Transformer, whatever it writes about. Who reads is a subclass's affair."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, Literal, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.masks import causal, lengths
+from regard.attention.multihead import KeyValue
+from regard.attention.projection import glorot
+from regard.data.batches import START, Pairs, Source
+from regard.layers.blocks import DecoderBlock, DecoderState
+from regard.layers.embedding import Embedding
+from regard.models.encoded import Encoded
+from regard.models.memory import Memory
+from regard.models.objective import cross_entropy
+from regard.models.protocols import Loss, Spent
+from regard.models.stack import StackConfig, decoder_blocks, embedding, last_norm
+from regard.models.targets import decoder_input
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingConfig(StackConfig):
+    """The settings of a decoder, and of the encoder whose blocks are like its own."""
+
+    target_vocabulary: int = 0  # 0: from the tokenizer
+    decoder_depth: int = 6  # blocks of the decoder; `depth` are the encoder's
+    tied: Literal["none", "output", "all"] = (
+        "output"  # the output matrix is the decoder's table, or all three are one
+    )
+    smoothing: float = 0.1  # of the labels
+
+
+@dataclass(frozen=True, eq=False)
+class WritingState:
+    """Where some texts stand: the memory of their sources, and what each row has written, as keys and values."""
+
+    memory: Memory
+    pasts: tuple[KeyValue | None, ...]
+    length: int = 0  # tokens written
+    spent: Spent = field(default_factory=Spent)
+
+    @property
+    def first(self) -> Int[Tensor, " rows"]:
+        """START, for every row."""
+        return torch.full((self.memory.rows,), START, device=self.memory.lengths.device)
+
+    def pick(self, rows: Int[Tensor, " r"]) -> "WritingState":
+        """These rows, in this order."""
+        self.spent.check()
+        pasts = tuple(None if past is None else past.pick(rows) for past in self.pasts)
+        return WritingState(self.memory.pick(rows), pasts, self.length)
+
+
+class Writing(nn.Module, ABC, Generic[Source]):
+    """p(target | source), token by token.
+
+    A subclass makes the table of the target, then what reads, then the decoder: the order in which weights are drawn.
+    """
+
+    config: WritingConfig
+    target_embedding: Embedding
+    decoder: nn.ModuleList
+    decoder_norm: nn.Module
+
+    def __init__(self, config: WritingConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    def make_table(self) -> None:
+        """The table of the target."""
+        self.target_embedding = embedding(self.config, "target_vocabulary", self.config.target_vocabulary)
+
+    def make_decoder(self) -> None:
+        """The blocks that write, and the way back from vectors to words."""
+        self.decoder = decoder_blocks(self.config, self.config.decoder_depth)
+        self.decoder_norm = last_norm(self.config)
+        if self.config.tied == "none":
+            self.output = glorot(nn.Linear(self.config.width, self.config.target_vocabulary, bias=False))
+
+    @abstractmethod
+    def read(self, source: Source) -> Encoded:
+        """The sources as the decoder sees them."""
+
+    def logits(self, batch: Pairs[Source]) -> Float[Tensor, "b t vocabulary"]:
+        """The scores of every target token, given those before it."""
+        return self._words(self._decode(batch))
+
+    def loss(self, batch: Pairs[Source]) -> Loss:
+        """The cross-entropy of the target tokens."""
+        real = batch.target.real
+        words = self._words(self._decode(batch)[real])  # the widest product of all, spared for padding
+        return cross_entropy(words, batch.target.tokens[real], smoothing=self.config.smoothing)
+
+    def start(self, source: Source) -> WritingState:
+        """Read the sources; the decoder's keys and values of them are made once."""
+        memory = self.read(source)
+        layers = tuple(block.cross.remember(memory.vectors) for block in self._decoder())
+        return WritingState(Memory(layers, memory.lengths), (None,) * len(layers))
+
+    def step(
+        self, tokens: Int[Tensor, " rows"], state: WritingState
+    ) -> tuple[Float[Tensor, "rows vocabulary"], WritingState]:
+        """The logits of what follows these tokens, and the state after them."""
+        state.spent.spend()
+        x = self.target_embedding(tokens[:, None], offset=state.length)
+        pasts = []
+        for block, layer, past in zip(self._decoder(), state.memory.layers, state.pasts, strict=True):
+            x, after = block.step(x, DecoderState(layer, past), memory_mask=state.memory.mask)
+            pasts.append(after.past)
+        logits = self._words(self.decoder_norm(x[:, 0]))
+        return logits, WritingState(state.memory, tuple(pasts), state.length + 1)
+
+    def _decode(self, batch: Pairs[Source]) -> Float[Tensor, "b t d"]:
+        memory = self.read(batch.source)
+        x = self.target_embedding(decoder_input(batch.target))
+        mask, memory_mask = causal() & lengths(batch.target.lengths), lengths(keys=memory.lengths)
+        for block in self.decoder:
+            x = block(x, memory.vectors, mask=mask, memory_mask=memory_mask)
+        return self.decoder_norm(x)
+
+    def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
+        return self.output(x) if self.config.tied == "none" else F.linear(x, self.target_embedding.table)
+
+    def _decoder(self) -> Iterable[DecoderBlock]:
+        return cast("Iterable[DecoderBlock]", self.decoder)
