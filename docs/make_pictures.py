@@ -36,8 +36,10 @@ from regard import (
     weigh,
     window,
 )
+from regard.data.augment import jitter_images
 from regard.data.batches import END, START, Sequences
 from regard.data.counting import count_samples
+from regard.data.digits import digits
 from regard.data.feeds import PairFeed
 from regard.data.lines import Report
 from regard.data.numbers import draw_numbers, english, number_pairs
@@ -60,7 +62,7 @@ from regard.layers import (
 from regard.models.counter import Counter
 from regard.runs.building import build_model
 from regard.runs.finding import find
-from regard.runs.settings import Training
+from regard.runs.settings import DigitData, Training
 from regard.runs.tasks import prepare
 from regard.runs.tasks.prepared import Prepared
 from regard.runs.translator import Translator
@@ -503,6 +505,19 @@ def classifier(path: Path) -> None:
     sheet([[one] for one in maps]).png(path)
 
 
+def vision(path: Path) -> None:
+    """Four of the digits that come along, and how each may be met while training."""
+    pixels = digits()[0][[0, 2, 4, 7]]
+    jitter = DigitData().jitter
+    met = [jitter_images(pixels, [k, k + 1, k + 2, k + 3], jitter=jitter, seed=1) for k in (0, 4)]
+    names = ("as it is", "moved", "moved again")
+    rows = [
+        [heatmap(one[0], [""] * 8, [""] * 8, title=name, top=1.0) for one in some]
+        for name, some in zip(names, [pixels, *met], strict=True)
+    ]
+    sheet(rows).png(path)
+
+
 def batches(path: Path) -> None:
     """What is text and what is filling, in a batch of like lengths and in one of any lengths."""
     pairs = number_pairs(2000, seed=1)
@@ -566,6 +581,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "recurrent": recurrent,
     "language": language,
     "classifier": classifier,
+    "vision": vision,
     "batches": batches,
     "schedules": schedules,
     "penalty": penalty,

@@ -54,6 +54,10 @@ NOT_RUN = {
     'regard translate runs/dot "nine hundred and ninety-nine" --picture looked.png': LONG,
     'regard translate runs/numbers "nine hundred and ninety-nine" --picture looked.png': LONG,
     "torchrun --nproc-per-node 2 -m regard train numbers": LONG,
+    "regard train digits": LONG,
+    "regard train digits --set model.kind=convolution --set model.preset=pico --out runs/digits-convolution": LONG,
+    "regard train images --set data.train=pictures --out runs/mine": OWN,
+    "regard classify runs/mine cat.jpg dog.png": OWN,
     "regard demo": ".ci/run runs it as `make demo`",
     "regard --install-completion": "changes the reader's shell",
     "pip install .": ".ci/run builds the wheel and installs it into a clean environment",
@@ -246,9 +250,8 @@ def in_yaml(value: object) -> str:
 
 def elsewhere(kind: Any) -> set[str]:
     """Inherited settings that are in the table of what they are inherited from."""
-    inherited = {
-        name for base in kind.__bases__ if base in settings_in(base) for name in get_type_hints(base)
-    }
+    bases = [base for base in kind.__mro__[1:] if dataclasses.is_dataclass(base) and base.__name__[0] != "_"]
+    inherited = {name for base in bases for name in get_type_hints(base)}
     return inherited - {*inspect.get_annotations(kind)}
 
 
@@ -264,6 +267,9 @@ def settings_in(hint: Any) -> set[type]:
         parts = (*get_type_hints(hint).values(), *getattr(hint, "__bases__", ()))
     found = {kind for part in parts for kind in settings_in(part)}
     public = dataclasses.is_dataclass(hint) and isinstance(hint, type) and not hint.__name__.startswith("_")
+    public = public and bool(
+        inspect.get_annotations(hint)
+    )  # what only joins others has no settings of its own
     return {*found, hint} - {Parallel} if public else found
 
 

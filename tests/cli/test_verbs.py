@@ -10,6 +10,7 @@ from runs.small import classification, language, numbers, trained, write_table, 
 from typer.testing import CliRunner
 
 from regard.cli import app, main
+from regard.cli.classify import bars
 from regard.runs.finding import written
 from regard.runs.load import load
 
@@ -243,3 +244,8 @@ def test_the_shell_completes_verbs_and_recipes(words, offered):
 
 def test_completion_can_be_installed():
     assert "--install-completion" in CliRunner().invoke(app, ["--help"]).output
+
+
+def test_likely_classes_are_shown_as_bars():
+    lines = bars({"cat": 0.75, "a dog": 0.25, "none": 0.0}, most=2, length=4)
+    assert lines == ["cat     75.0 %  ███", "a dog   25.0 %  █"]

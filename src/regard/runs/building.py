@@ -3,10 +3,12 @@
 from torch import nn
 
 from regard.models.classifier import Classifier, ClassifierConfig
+from regard.models.convolution import Convolution, ConvolutionConfig
 from regard.models.counter import Counter, CounterConfig
 from regard.models.language import LanguageConfig, LanguageModel
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.vision import Vision, VisionConfig
 from regard.runs.recipe import ModelConfig
 
 
@@ -23,3 +25,7 @@ def build_model(config: ModelConfig) -> nn.Module:
             return Classifier(config)
         case CounterConfig():
             return Counter(config)
+        case VisionConfig():
+            return Vision(config)
+        case ConvolutionConfig():
+            return Convolution(config)

@@ -9,19 +9,30 @@ from regard import __version__
 from regard.runs.folder import RunFolder, write_text
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
-from regard.runs.settings import CountingData, LabelledData, NumberData, PairData, TextData
+from regard.runs.settings import (
+    CountingData,
+    DigitData,
+    ImageData,
+    LabelledData,
+    NumberData,
+    PairData,
+    TextData,
+)
 
 _USE = {
     "pairs": ("translate", 'regard translate {run} "…"', 'regard.load("{run}").translate(["…"])'),
     "numbers": ("translate", 'regard translate {run} "two hundred and one"', 'regard.load("{run}").translate(["two hundred and one"])'),
     "text": ("generate", 'regard generate {run} "…"', 'regard.load("{run}").generate(["…"])'),
     "labelled": ("classify", 'regard classify {run} "…"', 'regard.load("{run}").classify(["…"])'),
+    "digits": ("look", "regard classify {run} digit.png", 'regard.load("{run}").classify(["digit.png"])'),
+    "images": ("look", "regard classify {run} picture.png", 'regard.load("{run}").classify(["picture.png"])'),
     "counting": ("evaluate", "regard evaluate {run}", 'regard.load("{run}").predict(…)'),
 }  # fmt: skip
 _TASK = {
     "translate": "translation",
     "generate": "text-generation",
     "classify": "text-classification",
+    "look": "image-classification",
     "evaluate": "other",
 }
 
@@ -100,5 +111,7 @@ def _data(recipe: Recipe) -> str:
                 data.train if isinstance(data.train, str) else f"{data.train.source} and {data.train.target}"
             )
             return f"`{place}`" + (f" in `{data.folder}`" if data.folder else "")
-        case TextData() | LabelledData() as data:
+        case DigitData():
+            return "1,797 handwritten digits by E. Alpaydin and C. Kaynak (UCI Machine Learning Repository, CC BY 4.0)"
+        case TextData() | LabelledData() | ImageData() as data:
             return f"`{data.train}`" + (f" in `{data.folder}`" if data.folder else "")

@@ -14,6 +14,8 @@ _VERBS = {
     "numbers": "translate, score",
     "text": "generate, score",
     "labelled": "classify",
+    "digits": "classify",
+    "images": "classify",
 }
 
 

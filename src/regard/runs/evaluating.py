@@ -13,8 +13,8 @@ from regard.runs.load import load
 from regard.runs.metrics import Metric, translation_metrics
 from regard.runs.reading import changed
 from regard.runs.recipe import Recipe
-from regard.runs.settings import LabelledData, NumberData, PairData, TextData
-from regard.runs.tasks import classification, counting, language, translation
+from regard.runs.settings import DigitData, ImageData, LabelledData, NumberData, PairData, TextData
+from regard.runs.tasks import classification, counting, language, pictures, translation
 from regard.runs.tasks.prepared import likelihood
 from regard.runs.translator import Translator
 
@@ -44,6 +44,9 @@ def evaluate_run(
         case LabelledData() as data:
             samples = classification.samples_of(data, report)["test"]
             feed = classification.feed_of(recipe, samples, loaded.tokenizer, loaded.labels)
+        case DigitData() | ImageData() as data:
+            pool = pictures.pools_of(data, report)["test"]
+            feed = pictures.feed_of(recipe, pool, loaded.labels, None)
         case _:
             return counting.prepare(recipe).test(loaded)
     return likelihood(loaded.model, feed)
@@ -81,7 +84,9 @@ def _elsewhere(recipe: Recipe, on: str | None) -> Recipe:
         return replace(recipe, data=replace(data, folder="", test=on))
     if isinstance(data, TextData | LabelledData):
         return replace(recipe, data=replace(data, folder="", train=on, valid=on, test=on))
-    raise RegardError(f"--on {on}: the counter makes its own digits")
+    if isinstance(data, ImageData):
+        return replace(recipe, data=replace(data, folder="", train=on, valid=on, test=on))
+    raise RegardError(f"--on {on}: the counter and the digits have no other data")
 
 
 def _flat(text: str) -> str:

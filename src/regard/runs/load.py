@@ -8,8 +8,10 @@ import torch
 
 from regard.errors import RegardError
 from regard.models.classifier import Classifier
+from regard.models.convolution import Convolution
 from regard.models.counter import Counter
 from regard.models.language import LanguageModel
+from regard.models.vision import Vision
 from regard.runs.building import build_model
 from regard.runs.folder import RunFolder
 from regard.runs.reading import build
@@ -17,6 +19,7 @@ from regard.runs.recipe import ModelConfig
 from regard.runs.settings import Decoding, TextData
 from regard.runs.sorter import Sorter
 from regard.runs.translator import Translator
+from regard.runs.viewer import Viewer
 from regard.runs.writer import Writer
 
 
@@ -49,6 +52,8 @@ def load(run: str | os.PathLike[str], *, device: str | torch.device | None = Non
     if isinstance(model, LanguageModel):
         lines = isinstance(recipe.data, TextData) and recipe.data.unit == "lines"
         return Writer(model, tokenizers, decoding, lines=lines)
+    if isinstance(model, Vision | Convolution):
+        return Viewer(model, folder.load_labels() or [])
     if isinstance(model, Classifier):
         return Sorter(model, tokenizers, folder.load_labels() or [])
     return Translator(model, tokenizers, decoding)

@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from regard.models import convolution, transformer, vision
 from regard.models.classifier import ClassifierConfig
+from regard.models.convolution import ConvolutionConfig
 from regard.models.counter import CounterConfig
 from regard.models.language import LanguageConfig
 from regard.models.recurrent import RecurrentConfig
-from regard.models.transformer import TransformerConfig, base, big, tiny
+from regard.models.transformer import TransformerConfig
+from regard.models.vision import VisionConfig
 from regard.runs.settings import (
     CountingData,
     Decoding,
+    DigitData,
+    ImageData,
     Init,
     LabelledData,
     NumberData,
@@ -20,9 +25,20 @@ from regard.runs.settings import (
     Training,
 )
 
-ModelConfig = TransformerConfig | RecurrentConfig | LanguageConfig | ClassifierConfig | CounterConfig
+ModelConfig = (
+    TransformerConfig
+    | RecurrentConfig
+    | LanguageConfig
+    | ClassifierConfig
+    | CounterConfig
+    | VisionConfig
+    | ConvolutionConfig
+)
+_SIZES: tuple[str, ...] = ("pico", "tiny", "small", "base")
 PRESETS: dict[str, dict[str, Callable[[], ModelConfig]]] = {
-    "transformer": {"tiny": tiny, "base": base, "big": big}
+    "transformer": {"tiny": transformer.tiny, "base": transformer.base, "big": transformer.big},
+    "vision": {size: getattr(vision, size) for size in _SIZES},
+    "convolution": {size: getattr(convolution, size) for size in _SIZES},
 }
 
 
@@ -31,7 +47,7 @@ class Recipe:
     """One experiment."""
 
     about: str = ""
-    data: NumberData | CountingData | PairData | TextData | LabelledData
+    data: NumberData | CountingData | PairData | TextData | LabelledData | DigitData | ImageData
     model: ModelConfig
     tokens: Tokens = field(default_factory=Tokens)
     training: Training = field(default_factory=Training)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from regard.data.augment import Jitter
 from regard.data.lines import LONGEST
 from regard.data.pairs import Parallel
 from regard.errors import RegardError
@@ -102,6 +103,31 @@ class LabelledData(_FileData):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DigitData:
+    """The 1,797 handwritten digits that come with the library, 8 × 8 pixels. A fifth is never trained on."""
+
+    KIND: ClassVar[str] = "digits"
+    jitter: Jitter = field(default_factory=lambda: Jitter(shift=1.0, turn=10.0, scale=0.1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageData(_FileData):
+    """Pictures and their classes: a folder with one folder a class, a table of file and label (.csv, .tsv, .jsonl), a
+    .parquet with the pictures inside, or a folder with the four files of the MNIST family.
+    """
+
+    KIND: ClassVar[str] = "images"
+    train: str
+    valid: str | None = None
+    test: str | None = None
+    size: tuple[int, int] = (32, 32)  # height and width that pictures are brought to
+    channels: Literal[1, 3] = 3  # grey or RGB
+    columns: tuple[str | int, str | int] | None = None  # of file and label; default the first two
+    held_out: float = 0.05
+    jitter: Jitter = field(default_factory=Jitter)  # while training
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tokens:
     """How text becomes tokens."""
 
@@ -132,7 +158,7 @@ class Training:
     """How the weights are found."""
 
     steps: int = 10_000  # updates
-    batch: int = 4096  # tokens in an update, over all its parts and all processes
+    batch: int = 4096  # tokens (or pictures) in an update, over all its parts and all processes
     accumulate: int = 1  # parts of an update computed one after another, to save memory
     rate: float = 1e-3  # learning rate at its peak
     schedule: Literal["inverse-square-root", "cosine", "constant"] = "inverse-square-root"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from regard.data.lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.runs.recipe import Recipe
-from regard.runs.settings import CountingData, LabelledData, TextData
-from regard.runs.tasks import classification, counting, language, translation
+from regard.runs.settings import CountingData, DigitData, ImageData, LabelledData, TextData
+from regard.runs.tasks import classification, counting, language, pictures, translation
 from regard.runs.tasks.prepared import Prepared
 
 
@@ -23,6 +23,8 @@ def prepare(
             return counting.prepare(recipe)
         case TextData():
             return language.prepare(recipe, tokenizers or {}, report)
+        case DigitData() | ImageData():
+            return pictures.prepare(recipe, report, labels)
         case LabelledData():
             return classification.prepare(recipe, tokenizers or {}, report, labels)
         case _:

@@ -1,0 +1,128 @@
+"""Pictures are read, split and classified, from the digits that come along or from one's own files."""
+
+import gzip
+import struct
+
+import pytest
+import torch
+from PIL import Image
+from runs.small import MODEL, TRAINING, trained
+
+from regard import RegardError
+from regard.data.digits import digit_split, digits
+from regard.data.lines import Report
+from regard.runs.evaluating import evaluate_run
+from regard.runs.finding import resolve
+from regard.runs.load import load
+from regard.runs.settings import DigitData, ImageData
+from regard.runs.tasks import prepare
+from regard.runs.tasks.pictures import pools_of
+
+SMALL = {"kind": "vision", **MODEL, "patch": [2, 2]}
+
+
+def recipe(**changes):
+    values = {"data": {"kind": "digits"}, "model": SMALL, "training": {**TRAINING, "batch": 32}}
+    return resolve({**values, **changes})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Twenty dark and twenty light pictures, in a folder a class."""
+    for name, light in (("dark", 20), ("light", 230)):
+        (tmp_path / "own" / name).mkdir(parents=True)
+        for number in range(20):
+            Image.new("L", (9, 7), light + number % 3).save(tmp_path / "own" / name / f"{number}.png")
+    return tmp_path / "own"
+
+
+def test_the_digits_of_the_test_are_never_trained_on():
+    pools, split = pools_of(DigitData(), Report()), digit_split()
+    pixels, labels = digits()
+    assert torch.equal(pools["test"].pictures.at([0, 5]), pixels[[split.test[0], split.test[5]]])
+    assert list(pools["train"].classes) == [str(int(labels[number])) for number in split.train]
+    assert [len(pools[part].classes) for part in ("train", "valid", "test")] == [1259, 179, 359]
+
+
+@pytest.mark.parametrize(
+    "model", [SMALL, {"kind": "convolution", "widths": [8, 8], "strides": [1, 2], "units": 1}]
+)
+def test_a_trained_viewer_answers_files_and_tensors_alike(tmp_path, model):
+    viewer = load(trained(recipe(model=model), tmp_path / "run"), device="cpu")
+    assert viewer.labels == [str(digit) for digit in range(10)]
+    pixels = digits()[0][0]
+    Image.fromarray((pixels[0] * 255).round().byte().numpy()).save(tmp_path / "digit.png")
+    from_file, from_tensor = viewer.probabilities([tmp_path / "digit.png", pixels])
+    assert sum(from_tensor.values()) == pytest.approx(1, abs=1e-5)
+    assert from_file == pytest.approx(from_tensor, abs=0.01)
+    assert viewer.classify([pixels]) == [max(from_tensor, key=from_tensor.get)]
+
+
+def test_a_folder_of_folders_is_split_by_the_names_of_its_files(folder):
+    data = ImageData(train=str(folder), size=(8, 8), channels=1, held_out=0.2)
+    pools = pools_of(data, Report())
+    names = [set(pools[split].names) for split in ("train", "valid", "test")]
+    assert sum(map(len, names)) == len(set.union(*names)) == 40
+    again = pools_of(data, Report())
+    assert all(pools[split].names == again[split].names for split in pools)
+    light = [pools["train"].classes.index("light")]
+    assert pools["train"].pictures.at(light).mean() > 0.8
+
+
+def test_a_run_of_ones_own_pictures_is_evaluated_on_its_own_and_on_others(folder, tmp_path):
+    data = {"kind": "images", "train": str(folder), "size": [8, 8], "channels": 1, "held_out": 0.2}
+    run = trained(recipe(data=data), tmp_path / "run")
+    assert load(run).labels == ["dark", "light"]
+    assert {metric.name for metric in evaluate_run(run)} == {"loss", "perplexity", "accuracy"}
+    assert evaluate_run(run, on=str(folder))[0].value > 0
+
+
+def test_a_picture_that_cannot_be_used_is_named_or_left_out(folder):
+    (folder / "dark" / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n1234")
+    data = {"kind": "images", "train": str(folder), "size": [8, 8], "channels": 1, "held_out": 0.2}
+    with pytest.raises(RegardError, match=r"broken\.png"):
+        prepare(recipe(data=data), Report())
+    report = Report()
+    prepare(recipe(data={**data, "policy": "skip"}), report)
+    assert report.total == 1
+
+
+def test_files_of_the_mnist_family_bring_their_own_test(tmp_path):
+    for part, count in (("train", 60), ("t10k", 10)):
+        pixels = bytes(range(28)) * 28 * count
+        files = {
+            f"{part}-images-idx3-ubyte.gz": struct.pack(">IIII", 0x803, count, 28, 28) + pixels,
+            f"{part}-labels-idx1-ubyte.gz": struct.pack(">II", 0x801, count)
+            + bytes(n % 3 for n in range(count)),
+        }
+        for name, content in files.items():
+            (tmp_path / name).write_bytes(gzip.compress(content))
+    pools = pools_of(ImageData(train=str(tmp_path), size=(28, 28), channels=1, held_out=0.2), Report())
+    assert len(pools["test"].classes) == 10
+    assert len(pools["train"].classes) + len(pools["valid"].classes) == 60
+    with pytest.raises(RegardError, match=r"set data\.size=\[28,28\] and data\.channels=1"):
+        pools_of(ImageData(train=str(tmp_path)), Report())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": {"kind": "language"}}, "language does not look at pictures"),
+        ({"data": {"kind": "images", "train": "nowhere"}}, "nowhere"),
+    ],
+)
+def test_what_does_not_go_together_is_said_in_one_line(changes, said):
+    with pytest.raises(RegardError) as error:
+        prepare(recipe(**changes), Report())
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_wrong_pictures_are_refused_by_name(tmp_path):
+    viewer = load(trained(recipe(), tmp_path / "run"))
+    with pytest.raises(RegardError, match="put it in brackets"):
+        viewer.classify("a.png")
+    with pytest.raises(RegardError, match=r"shape \[3, 8, 8\]: this model takes \[1, 8, 8\]"):
+        viewer.classify([torch.rand(3, 8, 8)])
+    with pytest.raises(RegardError, match=r"nowhere\.png"):
+        viewer.classify(["nowhere.png"])
