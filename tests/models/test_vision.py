@@ -170,9 +170,7 @@ def test_mixed_precision_changes_little(positions: str) -> None:
     assert (rough.float() - exact).abs().max() < 0.2
 
 
-@pytest.mark.parametrize(
-    ("preset", "millions"), [(pico, 0.136), (tiny, 5.7), (small, 22.1), (base, 86.6)], ids=lambda x: str(x)
-)
+@pytest.mark.parametrize(("preset", "millions"), [(pico, 0.136), (tiny, 5.7), (small, 22.1), (base, 86.6)])
 def test_presets_have_the_sizes_of_the_papers_and_survive_json(preset: Any, millions: float) -> None:
     config = preset()
     assert through_json(config) == config
