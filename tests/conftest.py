@@ -1,6 +1,9 @@
 """Shapes in signatures are checked in every test; one thread, so that two test processes share two cores."""
 
+import os
 from collections.abc import Iterator
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the commands that tests start, too
 
 import jaxtyping
 import pytest
