@@ -23,6 +23,7 @@ from pathlib import Path
 from measuring import machine
 
 NUMBER = "two hundred and seventy-one million eighty thousand nine hundred and ninety-nine"
+PICTURES = {"numbers": "numbers-alignments.png", "tatoeba": "tatoeba-alignment.png"}  # where they look
 SCORES = ("dot", "scaled-dot", "cosine", "bilinear", "low-rank", "additive")
 
 
@@ -166,7 +167,8 @@ def table(suite: str, rows: list[dict[str, object]], about: dict[str, object]) -
             cells = [_shown(metric, mean) for metric, mean in zip(names, means, strict=True)]
             lines.append(f"| **{name}, mean of {len(same)}** | | | | | | " + " | ".join(cells) + " |")
     signatures = {f"{m}: `{s}`" for row in rows for m, s in row["signatures"].items()}  # type: ignore[attr-defined]
-    return "\n".join([*lines, "", *(f"- {each}" for each in sorted(signatures))]) + "\n"
+    picture = [f"![Where they look]({PICTURES[suite]})", ""] if suite in PICTURES else []
+    return "\n".join([*lines, "", *picture, *(f"- {each}" for each in sorted(signatures))]) + "\n"
 
 
 def _shown(name: str, value: float) -> str:
@@ -190,9 +192,18 @@ def draw_alignments(runs: Path, out: Path) -> None:
         picture_of(load(runs / f"numbers-{score}-1", device="cpu"), NUMBER, title=score) for score in trained
     ]
     if pictures:
-        sheet([pictures[:3], pictures[3:]] if len(pictures) > 3 else [pictures]).png(
-            out / "numbers-alignments.png"
-        )
+        rows = [pictures[:3], pictures[3:]] if len(pictures) > 3 else [pictures]
+        sheet(rows).png(out / PICTURES["numbers"])
+
+
+def draw_sentence(runs: Path, out: Path) -> None:
+    """Where the translator of Tatoeba looks for each word of a short sentence."""
+    from regard.runs.load import load
+    from regard.sight.translation import picture_of
+
+    run = runs / "tatoeba-en-fr-1"
+    if (run / "metrics.json").exists():
+        picture_of(load(run, device="cpu"), "Hello, I love you.").png(out / PICTURES["tatoeba"])
 
 
 def main() -> None:
@@ -228,6 +239,8 @@ def main() -> None:
             print((options.out / f"{suite}.md").read_text())
     if "numbers" in options.suites:
         draw_alignments(options.runs, options.out)
+    if "tatoeba" in options.suites:
+        draw_sentence(options.runs, options.out)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import pytest
 
 from regard import RegardError
 from regard.data import files
-from regard.data.files import Told, bytes_of, classes_of, only_sound, read_folder, read_table
+from regard.data.files import Told, bytes_of, only_sound, read_folder, read_table
 from regard.data.lines import Flaw, Report
 
 
@@ -31,7 +31,6 @@ def test_folders_are_classes_in_sorted_order(folder):
     assert [(os.path.relpath(each.path, folder), each.text) for each in told] == [
         ("ant/a", "ant"), ("ant/b", "ant"), ("zebra/1", "zebra"),
     ]  # fmt: skip
-    assert classes_of(told) == (["ant", "zebra"], [0, 0, 1])
 
 
 @pytest.mark.parametrize("make", ["file", "nested", "loop", "upwards"])

@@ -1,10 +1,8 @@
-import csv
-import gzip
-import io
 import json
 
 import pyarrow
 import pytest
+from data.tables import comma_separated
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -14,22 +12,6 @@ from regard.data.lines import Report
 from regard.data.pairs import Parallel, read_labelled, read_pairs, read_text
 
 PAIRS = [('one, "two"', "un, 'deux'"), ("a\u2028b\x0cc", "ä"), ("three", "trois"), ("  x ", "\ufeffy")]
-
-
-@pytest.fixture
-def file(tmp_path):
-    def write(name: str, content: bytes | str) -> str:
-        content = content.encode() if isinstance(content, str) else content
-        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-        return str(tmp_path / name)
-
-    return write
-
-
-def comma_separated(rows) -> str:
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows(rows)
-    return written.getvalue()
 
 
 @pytest.mark.parametrize("packed", ["", ".gz"])

@@ -1,34 +1,16 @@
 """Records, met as pairs."""
 
-import csv
-import gzip
-import io
 import json
 import sys
 
 import pyarrow
 import pytest
+from data.tables import comma_separated
 from pyarrow import parquet
 
 from regard import RegardError
 from regard.data.lines import Report
 from regard.data.pairs import read_pairs
-
-
-@pytest.fixture
-def file(tmp_path):
-    def write(name: str, content: bytes | str) -> str:
-        content = content.encode() if isinstance(content, str) else content
-        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-        return str(tmp_path / name)
-
-    return write
-
-
-def comma_separated(rows) -> str:
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows(rows)
-    return written.getvalue()
 
 
 @pytest.mark.parametrize("columns", [["fr", "en"], [3, 1]])

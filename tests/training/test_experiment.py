@@ -278,3 +278,29 @@ def test_the_last_texts_are_held_out_where_a_line_is_one(tmp_path) -> None:
     texts = texts_of(TextData(train=str(text), unit="lines", held_out=0.2), Report())
     assert [*texts["train"](), *texts["valid"]()] == [f"text {i}" for i in range(10)]
     assert list(texts["test"]()) == ["text 8", "text 9"]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"kind": "pairs", "train": ""}, "data.train: no pair is left to train on"),
+        ({"kind": "text", "train": ""}, "data.train: no text to train on; is the file empty?"),
+        ({"kind": "labelled", "train": ""}, "data.train: no text is left to train on"),
+    ],
+)
+def test_an_empty_file_is_said_to_be_empty(tmp_path, data, said) -> None:
+    (tmp_path / "none.tsv").write_bytes(b"")
+    data = {**data, "train": str(tmp_path / "none.tsv")}
+    model = {"pairs": "transformer", "text": "language", "labelled": "classifier"}[data["kind"]]
+    with pytest.raises(RegardError) as error:
+        prepare(numbers(data=data, model={"kind": model}), Report())
+    assert str(error.value) == said
+
+
+def test_a_source_too_long_to_wait_for_is_refused(tmp_path) -> None:
+    translator = load(trained(numbers(), tmp_path / "run"))
+    with pytest.raises(
+        RegardError, match=r"tokens long, and a source has at most 2,048: cut it, or set decoding\.most"
+    ):
+        translator.translate(["one", "two " * 5000])
+    assert len(translator.translate(["two " * 30], most=1000, extra=1, longest=0.1)) == 1

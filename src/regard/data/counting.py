@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from regard.data.batches import SPECIAL, Labelled, Sequences
 from regard.data.draws import mixed
-from regard.data.feeds import Order
-from regard.errors import RegardError
+from regard.data.feeds import Fresh
 
 DIGITS = 10  # in a sample
 FIRST = len(SPECIAL)  # the token of the digit 0
@@ -32,23 +31,11 @@ def samples_at(samples: Sequence[int], *, seed: int) -> Labelled:
     return Labelled(sequences, torch.from_numpy(labels.astype(np.int64)))
 
 
-class CountFeed:
+class CountFeed(Fresh):
     """Samples that no epoch repeats: epoch e has the numbers from e × samples on."""
 
     def __init__(self, *, seed: int, rows: int = 256, samples: int = 65_536) -> None:
-        if rows < 1 or samples < 1 or seed < 0:
-            raise RegardError(
-                f"rows={rows}, samples={samples}, seed={seed}: give at least 1 of each, a seed from 0"
-            )
-        self.seed, self.rows, self.samples = seed, rows, samples
-
-    def order(self, epoch: int) -> Order:
-        """The fresh samples of an epoch. They are drawn independently, so there is nothing to shuffle."""
-        if epoch < 0:
-            raise RegardError(f"epoch={epoch}: give a number from 0")
-        numbers = np.arange(epoch * self.samples, (epoch + 1) * self.samples, dtype=np.int64)
-        starts = np.arange(0, self.samples, self.rows, dtype=np.int64)
-        return Order(numbers, starts, np.minimum(starts + self.rows, self.samples))
+        super().__init__(seed=seed, rows=rows, samples=samples)
 
     def batch(self, samples: Sequence[int]) -> Labelled:
         """These samples."""

@@ -33,6 +33,25 @@ class Order(Sequence[Sequence[int]]):
         return self._samples[self._starts[batch] : self._ends[batch]].tolist()
 
 
+class Fresh:
+    """Samples that no epoch repeats, each drawn from (seed, number): epoch e has the numbers from e × samples on."""
+
+    def __init__(self, *, seed: int, rows: int, samples: int) -> None:
+        if rows < 1 or samples < 1 or seed < 0:
+            raise RegardError(
+                f"rows={rows}, samples={samples}, seed={seed}: give at least 1 of each, a seed from 0"
+            )
+        self.seed, self.rows, self.samples = seed, rows, samples
+
+    def order(self, epoch: int) -> Order:
+        """The fresh samples of an epoch. They are drawn independently, so there is nothing to shuffle."""
+        if epoch < 0:
+            raise RegardError(f"epoch={epoch}: give a number from 0")
+        numbers = np.arange(epoch * self.samples, (epoch + 1) * self.samples, dtype=np.int64)
+        starts = np.arange(0, self.samples, self.rows, dtype=np.int64)
+        return Order(numbers, starts, np.minimum(starts + self.rows, self.samples))
+
+
 class PairFeed:
     """Sources and targets of one number belong together. Samples longer than `longest` are left out, and counted."""
 

@@ -72,13 +72,6 @@ def read_table(
     return found
 
 
-def classes_of(told: Sequence[Told]) -> tuple[list[str], list[int]]:
-    """The classes there are, in sorted order, and for every file the number of its class among them."""
-    classes = sorted({each.text for each in told})
-    numbers = {name: number for number, name in enumerate(classes)}
-    return classes, [numbers[each.text] for each in told]
-
-
 def only_sound(
     told: Sequence[Told],
     judge: Callable[[bytes], Value | Flaw],

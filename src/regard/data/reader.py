@@ -19,7 +19,7 @@ from regard.data.augment import Jitter, jitter_images
 from regard.data.batches import END, Images, Pairs, Sequences
 from regard.data.digits import SIDE, digits
 from regard.data.draws import uniform
-from regard.data.feeds import Order
+from regard.data.feeds import Fresh
 from regard.data.numbers import french
 from regard.errors import RegardError
 
@@ -91,7 +91,7 @@ class Hand:
         return Strips(pixels, tuple(numbers))
 
 
-class ReaderFeed:
+class ReaderFeed(Fresh):
     """Strips and what they are in French. No epoch repeats a strip: epoch e has the numbers from e × samples on."""
 
     def __init__(
@@ -104,20 +104,8 @@ class ReaderFeed:
         samples: int = 8192,
         jitter: Jitter | None = None,
     ) -> None:
-        if rows < 1 or samples < 1 or seed < 0:
-            raise RegardError(
-                f"rows={rows}, samples={samples}, seed={seed}: give at least 1 of each, a seed from 0"
-            )
+        super().__init__(seed=seed, rows=rows, samples=samples)
         self.hand, self.tokenizer, self.jitter = hand, tokenizer, jitter
-        self.seed, self.rows, self.samples = seed, rows, samples
-
-    def order(self, epoch: int) -> Order:
-        """The fresh strips of an epoch. They are drawn independently, so there is nothing to shuffle."""
-        if epoch < 0:
-            raise RegardError(f"epoch={epoch}: give a number from 0")
-        numbers = np.arange(epoch * self.samples, (epoch + 1) * self.samples, dtype=np.int64)
-        starts = np.arange(0, self.samples, self.rows, dtype=np.int64)
-        return Order(numbers, starts, np.minimum(starts + self.rows, self.samples))
 
     def batch(self, samples: Sequence[int]) -> Pairs[Images]:
         """These strips, and their words ended by END."""

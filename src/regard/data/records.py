@@ -153,6 +153,14 @@ def _fields_of(line: str, wanted: Wanted) -> Fields | Flaw:
 
 
 def _parquet(path: str, wanted: Wanted) -> Iterator[tuple[int, Fields | Flaw]]:
+    for number, (names, row) in enumerate(rows_of_parquet(path, wanted, together=1024), start=1):
+        yield number, _texts(row, names)
+
+
+def rows_of_parquet(
+    path: str, wanted: Wanted, *, together: int
+) -> Iterator[tuple[Sequence[str], Sequence[Any]]]:
+    """The names of the columns that are wanted, and their values, row by row; so many are read at once."""
     try:
         from pyarrow import ArrowException, parquet  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
@@ -160,12 +168,10 @@ def _parquet(path: str, wanted: Wanted) -> Iterator[tuple[int, Fields | Flaw]]:
     try:
         with parquet.ParquetFile(path) as file:
             present = file.schema_arrow.names
-            names = [present[n] for n in wanted.among(path, present)]
-            number = 0
-            for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(names))):
+            names = [present[number] for number in wanted.among(path, present)]
+            for batch in file.iter_batches(batch_size=together, columns=list(dict.fromkeys(names))):
                 for row in zip(*(batch.column(name).to_pylist() for name in names), strict=True):
-                    number += 1
-                    yield number, _texts(row, names)
+                    yield names, row
     except FileNotFoundError:
         raise RegardError(f"{path}: no such file") from None
     except (ArrowException, OSError) as error:

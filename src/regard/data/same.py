@@ -17,7 +17,7 @@ from regard.data.audio import together
 from regard.data.augment import Jitter, SoundJitter, jitter_images, jitter_sound
 from regard.data.batches import Both, Images, Labelled, Sounds
 from regard.data.draws import uniform
-from regard.data.feeds import Order
+from regard.data.feeds import Fresh
 from regard.errors import RegardError
 
 DIFFERENT, SAME = 0, 1
@@ -44,7 +44,7 @@ class Senses:
             )
 
 
-class SameFeed:
+class SameFeed(Fresh):
     """Pairs that no epoch repeats: epoch e has the numbers from e × samples on."""
 
     def __init__(
@@ -57,21 +57,10 @@ class SameFeed:
         jitter: Jitter | None = None,
         sound_jitter: SoundJitter | None = None,
     ) -> None:
-        if rows < 1 or samples < 1 or seed < 0:
-            raise RegardError(
-                f"rows={rows}, samples={samples}, seed={seed}: give at least 1 of each, a seed from 0"
-            )
-        self.senses, self.seed, self.rows, self.samples = senses, seed, rows, samples
+        super().__init__(seed=seed, rows=rows, samples=samples)
+        self.senses = senses
         self.jitter, self.sound_jitter = jitter or Jitter(), sound_jitter or SoundJitter()
         self._shown, self._said = _by_class(senses.shown), _by_class(senses.said)
-
-    def order(self, epoch: int) -> Order:
-        """The fresh pairs of an epoch."""
-        if epoch < 0:
-            raise RegardError(f"epoch={epoch}: give a number from 0")
-        numbers = np.arange(epoch * self.samples, (epoch + 1) * self.samples, dtype=np.int64)
-        starts = np.arange(0, self.samples, self.rows, dtype=np.int64)
-        return Order(numbers, starts, np.minimum(starts + self.rows, self.samples))
 
     def batch(self, samples: Sequence[int]) -> Labelled[Both[Images, Sounds]]:
         """These pairs, and for each whether it is the same: a pure function of (seed, number)."""

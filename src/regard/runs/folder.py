@@ -121,6 +121,7 @@ class RunFolder:
                 "top_p": decoding.top_p,
                 "longest": decoding.longest,
                 "extra": decoding.extra,
+                "most": decoding.most,
             },
         )
 

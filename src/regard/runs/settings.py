@@ -190,6 +190,7 @@ class Decoding:
     penalty: float = 1.0  # exponent of the length a score is divided by
     longest: float = 2.0  # most tokens of a translation, per token of its source …
     extra: int = 10  # … and this many more
+    most: int = 2048  # tokens of a source; a longer one is refused rather than waited for
     tokens: int = 256  # most tokens that a language model continues with
     temperature: float = 0.8  # of a language model; 0 is greedy
     top_k: int = 0  # likeliest tokens to draw from; 0: all
@@ -197,7 +198,7 @@ class Decoding:
     bleu: Literal["13a", "none", "intl", "char"] = "13a"  # sacrebleu's tokenisation when evaluating
 
     def __post_init__(self) -> None:
-        _at_least(self, 1, "beam", "tokens")
+        _at_least(self, 1, "beam", "tokens", "most")
         _at_least(self, 0, "longest", "extra", "temperature", "top_k")
         _share(self, "top_p")
 

@@ -60,6 +60,12 @@ class Translator:
         if count > decoding.beam:
             decoding = replace(decoding, beam=count)
         encoded = [[*ids, END] for ids in self.source.encode_all(several(texts))]
+        for text, ids in zip(texts, encoded, strict=True):
+            if len(ids) > decoding.most:
+                raise RegardError(
+                    f"{text[:30]!r} … is {len(ids):,} tokens long, and a source has at most {decoding.most:,}: cut it, or "
+                    "set decoding.most"
+                )
         # Sentences of like length together, so that little is filled up; their company changes no answer.
         order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
         found: list[list[Translation]] = [[] for _ in texts]

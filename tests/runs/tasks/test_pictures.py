@@ -108,7 +108,7 @@ def test_files_of_the_mnist_family_bring_their_own_test(tmp_path):
     ("changes", "said"),
     [
         ({"model": {"kind": "language"}}, "language does not look at pictures"),
-        ({"data": {"kind": "images", "train": "nowhere"}}, "nowhere"),
+        ({"data": {"kind": "images", "train": "nowhere"}}, "nowhere: no such file or folder"),
     ],
 )
 def test_what_does_not_go_together_is_said_in_one_line(changes, said):

@@ -31,8 +31,6 @@ def prepare(
             f"data.kind {data.KIND} with model.kind {config.KIND}: a classifier reads labelled texts"
         )
     samples = samples_of(data, report)
-    if not samples["train"]:
-        raise RegardError("data.train: no text is left to train on")
     labels = labels or sorted({label for _, label in samples["train"]})
     if len(labels) < 2:
         raise RegardError(f"data.train: all texts have the label {labels[0]!r}; are text and label swapped?")
@@ -60,6 +58,8 @@ def samples_of(data: LabelledData, report: Report) -> dict[str, Samples]:
     """The texts and labels of each split."""
     own = {"train": data.train, "valid": data.valid, "test": data.test}
     samples = {split: read(data, path, report) for split, path in own.items() if path is not None}
+    if not samples["train"]:
+        raise RegardError("data.train: no text is left to train on")
     held_out = [split for split in ("valid", "test") if split not in samples]
     for split in held_out:
         samples[split] = [

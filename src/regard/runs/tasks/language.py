@@ -30,6 +30,8 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     if not isinstance(data, TextData) or not isinstance(config, LanguageConfig):
         raise RegardError(f"data.kind {data.KIND} with model.kind {config.KIND}: a language model reads text")
     texts = texts_of(data, report)
+    if next(texts["train"](), None) is None:
+        raise RegardError("data.train: no text to train on; is the file empty?")
     tokenizers = dict(tokenizers) or {"source": trained(recipe, texts["train"]())}
     tokenizer = tokenizers["source"]
     feeds = {split: feed_of(recipe, texts[split], tokenizer, shift=split == "train") for split in texts}

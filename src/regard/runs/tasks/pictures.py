@@ -169,6 +169,8 @@ def _read(data: ImageData, place: str, part: Literal["train", "test"], report: R
 
 
 def _told(data: ImageData, path: str, report: Report) -> list[Told]:
+    if not os.path.exists(path):
+        raise RegardError(f"{path}: no such file or folder")
     if os.path.isdir(path):
         return read_folder(path, policy=data.policy, report=report)
     return read_table(

@@ -34,14 +34,14 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
             "such as 200"
         )
     splits = {split: pairs_of(recipe, split, report) for split in SPLITS}
+    if next(splits["train"](), None) is None:
+        raise RegardError("data.train: no pair is left to train on")
     tokenizers = dict(tokenizers) or _trained(recipe, splits["train"])
     source, target = tokenizers["source"], tokenizers.get("target", tokenizers["source"])
     longest = {"train": recipe.tokens.longest, "valid": None}  # what is long is left out of training alone
     feeds = {
         split: _feed(recipe, splits[split], source, target, longest[split]) for split in ("train", "valid")
     }
-    if not len(feeds["train"].sources):
-        raise RegardError("data.train: no pair is left to train on")
     for split in ("valid", "test"):
         if next(splits[split](), None) is None:
             raise RegardError(
