@@ -12,7 +12,8 @@ SOUND = torch.rand(400, generator=torch.Generator().manual_seed(0)) - 0.5
 
 
 def drawn(number: int, count: int, seed: int = 5) -> np.ndarray:
-    return 2 * uniform([number], count, seed=seed)[0] - 1
+    purpose = {5: "jitter", 3: "sound jitter"}[count]  # pictures have five numbers, sounds three
+    return 2 * uniform([number], count, seed=seed, purpose=purpose)[0] - 1
 
 
 def test_without_jitter_nothing_is_touched():
@@ -38,6 +39,15 @@ def test_a_picture_comes_from_where_the_equation_says():
                         if 0 <= i < 9 and 0 <= j < 13:
                             expected += PIXELS[row, :, i, j] * (1 - abs(v - i)) * (1 - abs(u - j))
                 torch.testing.assert_close(ours[row, :, y, x], expected, rtol=0, atol=2e-5)
+
+
+def test_a_picture_that_is_only_moved_stays_sharp():
+    ours = jitter_images(PIXELS, NUMBERS, jitter=Jitter(shift=2.0), seed=5)
+    for row, number in enumerate(NUMBERS):
+        across, down = (round(2.0 * each) for each in drawn(number, 5)[:2])
+        room = torch.nn.functional.pad(PIXELS[row], (2, 2, 2, 2))
+        expected = room[:, 2 + down : 11 + down, 2 + across : 15 + across]
+        torch.testing.assert_close(ours[row], expected, rtol=0, atol=2e-5)
 
 
 def test_every_other_picture_is_flipped():

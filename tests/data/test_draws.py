@@ -55,3 +55,12 @@ def test_draws_are_uniform_and_independent():
 def test_a_negative_seed_is_refused():
     with pytest.raises(RegardError, match="seed=-1"):
         uniform([0], 1, seed=-1)
+
+
+def test_what_is_drawn_for_two_purposes_is_independent():
+    plain, other = (uniform(range(20_000), 2, seed=1, purpose=purpose) for purpose in ("", "jitter"))
+    assert not np.isin(plain, other).any()
+    together = np.corrcoef(np.concatenate([plain, other], 1).T)
+    assert np.abs(together - np.eye(4)).max() < 0.03
+    again = uniform([7], 2, seed=1, purpose="jitter")
+    np.testing.assert_array_equal(again[0], other[7])

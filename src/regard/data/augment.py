@@ -21,7 +21,7 @@ from regard.errors import RegardError
 class Jitter:
     """How far a picture may be moved; what comes into view from outside is 0."""
 
-    shift: float = 0.0  # pixels, to every side
+    shift: float = 0.0  # pixels, to every side; whole ones where nothing is turned or scaled
     turn: float = 0.0  # degrees, either way
     scale: float = 0.0  # larger or smaller by this part of its size
     flip: bool = False  # every other one left for right: not for digits
@@ -54,7 +54,10 @@ class SoundJitter:
 def jitter_images(
     pixels: Float[Tensor, "b channels height width"], samples: Sequence[int], *, jitter: Jitter, seed: int
 ) -> Float[Tensor, "b channels height width"]:
-    """Pictures turned, scaled, shifted and flipped about their middle, in between pixels linearly."""
+    """Pictures turned, scaled, shifted and flipped about their middle, in between pixels linearly.
+
+    Those that are only shifted are shifted by whole pixels.
+    """
     if len(samples) != len(pixels):
         raise RegardError(
             f"{len(pixels)} pictures and {len(samples)} numbers of samples: give one number each"
@@ -62,14 +65,17 @@ def jitter_images(
     if jitter == Jitter() or not len(pixels):
         return pixels
     height, width = pixels.shape[-2:]
-    drawn = uniform(samples, 5, seed=seed)
+    drawn = uniform(samples, 5, seed=seed, purpose="jitter")
     across, down, turned, scaled = (2 * drawn[:, :4] - 1).T
     angle = np.deg2rad(jitter.turn) * turned
     size = 1 + jitter.scale * scaled
     mirror = np.where(jitter.flip & (drawn[:, 4] < 0.5), -1.0, 1.0)
     cos, sin = np.cos(angle) / size, np.sin(angle) / size
     # grid_sample asks where a pixel comes from, in a picture that reaches from −1 to 1 whatever its proportions.
-    right, below = 2 * jitter.shift * across / width, 2 * jitter.shift * down / height
+    across, down = jitter.shift * across, jitter.shift * down
+    if not (jitter.turn or jitter.scale):
+        across, down = np.rint(across), np.rint(down)  # whole pixels, which stay sharp
+    right, below = 2 * across / width, 2 * down / height
     rows = [
         [mirror * cos, mirror * sin * height / width, mirror * right],
         [-sin * width / height, cos, below],
@@ -85,7 +91,7 @@ def jitter_sound(
     """A recording at another speed, moved, louder or softer, with noise; never beyond ±1."""
     if jitter == SoundJitter():
         return samples
-    moved, louder, faster = 2 * uniform([number], 3, seed=seed)[0] - 1
+    moved, louder, faster = 2 * uniform([number], 3, seed=seed, purpose="sound jitter")[0] - 1
     values = samples.double().numpy()
     if jitter.speed:
         step = 1 + jitter.speed * faster
@@ -93,7 +99,7 @@ def jitter_sound(
         values = np.interp(at, np.arange(len(values)), values)
     values = _moved(values, round(jitter.shift * moved)) * 10 ** (jitter.gain * louder / 20)
     if jitter.noise:
-        white = uniform([number], 3 + len(values), seed=seed)[0, 3:]
+        white = uniform([number], len(values), seed=seed, purpose="noise")[0]
         values = values + jitter.noise * 12**0.5 * (
             white - 0.5
         )  # the deviation of a uniform number is √(1/12)

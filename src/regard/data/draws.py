@@ -1,5 +1,6 @@
 """Numbers drawn by place: what is drawn for a sample depends on the seed and the sample alone, not on what came before."""
 
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,14 +9,22 @@ from numpy.typing import NDArray
 from regard.errors import RegardError
 
 
-def uniform(samples: Sequence[int] | NDArray[np.int64], count: int, *, seed: int) -> NDArray[np.float64]:
-    """[n, count]: that many numbers from [0, 1) for every sample, a pure function of (seed, sample)."""
+def uniform(
+    samples: Sequence[int] | NDArray[np.int64], count: int, *, seed: int, purpose: str = ""
+) -> NDArray[np.float64]:
+    """[n, count]: that many numbers from [0, 1) for every sample, a pure function of (seed, purpose, sample).
+
+    What is drawn for two purposes is independent: else the order of samples would tell how each is jittered.
+    """
     if seed < 0 or count < 1:
         raise RegardError(f"seed={seed}, count={count}: give a seed from 0 and a count from 1")
     numbers = np.asarray(samples, np.int64).reshape(-1)
     with np.errstate(over="ignore"):
         # Mixed twice, so that the rows of neighbouring samples or seeds do not overlap however long they are.
-        rows = mixed(np.add(numbers.astype(np.uint64), mixed(np.array([seed], np.uint64))))
+        start = mixed(np.array([seed], np.uint64))
+        if purpose:
+            start = mixed(start + np.uint64(zlib.crc32(purpose.encode())))
+        rows = mixed(np.add(numbers.astype(np.uint64), start))
         bits = mixed(np.add(rows[:, None], np.arange(count, dtype=np.uint64)))
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
