@@ -2,7 +2,9 @@
 
     python benchmarks/experiments.py numbers                       # made data; six scores, the bottleneck
     python benchmarks/experiments.py multi30k --data ~/data        # ~/data/multi30k; three seeds each
-    python benchmarks/experiments.py tatoeba shakespeare --data ~/data
+    python benchmarks/experiments.py tatoeba shakespeare fashion-mnist --data ~/data
+    python benchmarks/experiments.py digits reader                 # the digits that come along; three seeds each
+    python benchmarks/experiments.py spoken-digits same-digit --data ~/data   # every speaker left out once
     python benchmarks/experiments.py multi30k --data ~/data --seconds 540   # stop there; say it again to go on
 
 Every experiment is a `regard train` of its own, as many at a time as `--parallel` says. What was stopped is resumed,
@@ -23,8 +25,26 @@ from pathlib import Path
 from measuring import machine
 
 NUMBER = "two hundred and seventy-one million eighty thousand nine hundred and ninety-nine"
+SUITES = (
+    "numbers",
+    "multi30k",
+    "tatoeba",
+    "shakespeare",
+    "fashion-mnist",
+    "digits",
+    "reader",
+    "spoken-digits",
+    "same-digit",
+)
+ACROSS = ("spoken-digits",)  # suites whose experiments are parts of one
+SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
 PICTURES = {"numbers": "numbers-alignments.png", "tatoeba": "tatoeba-alignment.png"}  # where they look
 SCORES = ("dot", "scaled-dot", "cosine", "bilinear", "low-rank", "additive")
+# As large as the Vision Transformer of the recipe, and held back by the same means.
+CONVOLUTION = (
+    "model={kind: convolution, widths: [32, 64, 96], strides: [2, 1, 2], units: 2, dropout: 0.0, "
+    "stochastic_depth: 0.1, smoothing: 0.1}"
+)
 
 
 @dataclass(frozen=True)
@@ -61,9 +81,32 @@ def experiments(data: Path) -> list[Experiment]:
     found.append(
         Experiment("tatoeba", "en-fr", "tatoeba-en-fr", (f"data.folder={data / 'tatoeba-eng-fra'}",))
     )
-    found.append(
-        Experiment("shakespeare", "letters", "shakespeare", (f"data.folder={data / 'tinyshakespeare'}",))
-    )
+    folder = f"data.folder={data / 'tinyshakespeare'}"
+    found += [Experiment("shakespeare", "letters", "shakespeare", (folder,), seed) for seed in (1, 2, 3)]
+    folder = f"data.folder={data / 'fashion-mnist'}"
+    found += [
+        Experiment("fashion-mnist", name, "fashion-mnist", (folder, *changes), seed)
+        for name, changes in (("vision", ()), ("convolution", (CONVOLUTION,)))
+        for seed in (1, 2, 3)
+    ]
+    convolution = "model={kind: convolution, preset: pico}"
+    found += [
+        Experiment("digits", name, "digits", changes, seed)
+        for name, changes in (("vision", ()), ("convolution", (convolution,)))
+        for seed in (1, 2, 3)
+    ]
+    found += [Experiment("reader", "captioner", "read-digits", (), seed) for seed in (1, 2, 3)]
+    folder = f"data.folder={data / 'free-spoken-digits'}"
+    found += [
+        Experiment("spoken-digits", speaker, "spoken-digits", (folder, f"data.speaker={speaker}"), seed)
+        for speaker in SPEAKERS
+        for seed in (1, 2, 3)
+    ]
+    found += [
+        Experiment("same-digit", f"without-{sense}", "same-digit", (folder, f"data.without={sense}"), seed)
+        for sense in ("nothing", "image", "sound")
+        for seed in (1, 2, 3)
+    ]
     return found
 
 
@@ -160,8 +203,13 @@ def table(suite: str, rows: list[dict[str, object]], about: dict[str, object]) -
             f"| {row['name']} | {row['recipe']}{changes} | {row['parameters']} | {row['updates']} | {row['seconds']} | "
             f"{row['seed']} | " + " | ".join(cells) + " |"
         )
-    for name in dict.fromkeys(str(row["name"]) for row in rows):
-        same = [row for row in rows if row["name"] == name]
+    every = {
+        name: [row for row in rows if row["name"] == name]
+        for name in dict.fromkeys(row["name"] for row in rows)
+    }
+    if suite in ACROSS:
+        every["all"] = rows
+    for name, same in every.items():
         if len(same) > 1:
             means = [statistics.mean(row["metrics"][metric] for row in same) for metric in names]  # type: ignore[index]
             cells = [_shown(metric, mean) for metric, mean in zip(names, means, strict=True)]
@@ -211,7 +259,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("suites", nargs="+", choices=["numbers", "multi30k", "tatoeba", "shakespeare"])
+    parser.add_argument("suites", nargs="+", choices=SUITES)
     parser.add_argument(
         "--data", type=Path, default=Path("data"), help="folder with multi30k/, tatoeba-eng-fra/ …"
     )

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from regard import (
     ALiBi,
     Call,
+    Cosine,
     Dot,
     Mask,
     MultiHeadAttention,
@@ -36,13 +37,15 @@ from regard import (
     weigh,
     window,
 )
+from regard.data.audio import together, tone
 from regard.data.augment import jitter_images
 from regard.data.batches import END, START, Sequences
 from regard.data.counting import count_samples
-from regard.data.digits import digits
+from regard.data.digits import digit_split, digits
 from regard.data.feeds import PairFeed
 from regard.data.lines import Report
-from regard.data.numbers import draw_numbers, english, number_pairs
+from regard.data.numbers import draw_numbers, english, french, number_pairs
+from regard.data.reader import MOST, spoken
 from regard.data.spelling import spell
 from regard.data.tokenized import tokenize_pairs
 from regard.data.tokenizer import Tokenizer
@@ -59,6 +62,7 @@ from regard.layers import (
     before,
     inside,
 )
+from regard.layers.frames import Spectrum, log_mel
 from regard.models.counter import Counter
 from regard.runs.building import build_model
 from regard.runs.finding import find
@@ -76,6 +80,7 @@ from regard.sight.pictures.heatmap import Heatmap, heatmap
 from regard.sight.pictures.lines import lines as word_lines
 from regard.sight.pictures.overlay import overlay as lit
 from regard.sight.pictures.overview import overview
+from regard.sight.pictures.panels import Panels
 from regard.sight.pictures.photo import spectrogram
 from regard.sight.pictures.plot import Series
 from regard.sight.pictures.sheet import sheet
@@ -518,6 +523,54 @@ def vision(path: Path) -> None:
     sheet(rows).png(path)
 
 
+def captioner(path: Path) -> None:
+    """A strip of digits, and those that each word of its number says, by the grammar."""
+    number = 342
+    written = [_digit(int(digit)) for digit in str(number)]
+    blank = MOST - len(written)
+    strip = torch.cat([*[torch.ones(8, 8)] * blank, *written], dim=1)
+    squares = strip.kron(torch.ones(15, 15))  # pixels that stay pixels, and take little room in a file
+    words = spoken(number)
+    said = torch.zeros(len(words), MOST)
+    for row, word in zip(said, words, strict=True):
+        row[[blank + digit for digit in word.digits]] = 1 / len(word.digits)
+    names = [word.word for word in words]
+    note = "no model's look, but the truth: which digit each word says"
+    title = french(number)
+    lit(squares[None], said, words=names, grid=(1, MOST), smooth=False, title=title, note=note).png(path)
+
+
+def speech(path: Path) -> None:
+    """A melody, lit where each of its notes is asked for: from samples to log-mel frames, and to pairs of them."""
+    notes = {"do": 523.25, "mi": 659.25, "sol": 783.99}
+    played = ["do", "mi", "sol", "mi", "do"]
+    sung = {name: _note(pitch, seconds=0.2) for name, pitch in notes.items()}
+    melody, *alone = _frames([torch.cat([sung[name] for name in played]), *sung.values()])
+    tokens = melody.reshape(-1, 2, melody.shape[1]).mean(1)
+    query = torch.stack([frames.mean(0) for frames in alone])
+    weights = weigh(query, tokens, score=Cosine(), scale=12.0)
+    title = " ".join(played)
+    note = "log-mel frames; query: a note's spectrum; keys: the spectra of two frames each"
+    grid = (1, len(tokens))
+    lit(spectrogram(melody.mT), weights, words=[*notes], grid=grid, smooth=False, title=title, note=note).png(
+        path
+    )
+
+
+def fusion(path: Path) -> None:
+    """Two pairs of a digit and a sound, one that is the same and one that is not; here a clock says the digit."""
+    stroke = nn.functional.pad(_note(440, seconds=0.2, overtones=(1, 3, 7)), (0, 800))  # and a pause
+    most, parts = 5, []
+    ink = (255 * _digit(3)).byte().kron(torch.ones(20, 20, dtype=torch.uint8)).numpy()
+    for title, strokes in (("same", 3), ("different", most)):
+        heard = torch.cat([*[stroke] * strokes, *[torch.zeros_like(stroke)] * (most - strokes)])
+        sound = spectrogram(_frames([heard])[0].mT)[..., 0].repeat(4, 0).repeat(4, 1)
+        both = np.concatenate([ink, np.full((160, 24), 255, np.uint8), sound], axis=1)
+        note = f"a 3, and a clock that strikes {strokes}"
+        parts.append(lit(both, torch.ones(1, 1), smooth=False, title=title, note=note))
+    Panels(parts=parts).png(path)
+
+
 def batches(path: Path) -> None:
     """What is text and what is filling, in a batch of like lengths and in one of any lengths."""
     pairs = number_pairs(2000, seed=1)
@@ -582,6 +635,9 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "language": language,
     "classifier": classifier,
     "vision": vision,
+    "captioner": captioner,
+    "speech": speech,
+    "fusion": fusion,
     "batches": batches,
     "schedules": schedules,
     "penalty": penalty,
@@ -656,6 +712,29 @@ def _reviews() -> list[str]:
         for label, adjectives in words.items()
         for what, is_, very, more, judged in product(*parts, adjectives)
     ]
+
+
+def _digit(digit: int) -> Tensor:
+    """A handwritten digit that no training sees, the one most like the others: ink is 0 and paper 1."""
+    pixels, labels = digits()
+    held_out = torch.tensor(digit_split().test)
+    some = pixels[held_out[labels[held_out] == digit], 0].double()
+    return 1 - some[(some - some.mean(0)).square().sum((1, 2)).argmin()]
+
+
+def _note(pitch: float, *, seconds: float = 0.3, overtones: tuple[int, ...] = (1, 2, 3)) -> Tensor:
+    """A note that swells and fades: a tone and some above it."""
+    rate = Spectrum().rate
+    tones = torch.stack([tone(pitch * k, seconds=seconds, rate=rate, loudness=0.5 / k**2) for k in overtones])
+    time = torch.linspace(0, torch.pi, tones.shape[1])
+    return tones.sum(0) * torch.sin(time).square()
+
+
+def _frames(sounds: list[Tensor]) -> list[Tensor]:
+    """The log-mel frames of some sounds, each without its padding."""
+    heard, spectrum = together(sounds), Spectrum()
+    bands = log_mel(heard.samples.double(), heard.lengths, spectrum)
+    return [each[:count] for each, count in zip(bands, spectrum.frames(heard.lengths).tolist(), strict=True)]
 
 
 def _landscape(side: int) -> Image.Image:

@@ -184,7 +184,7 @@ def test_the_demo_translates_draws_and_says_what_next(capsys, tmp_path):
         (["translate", "nowhere", "x"], "nowhere: no such run"),
         (["translate", ".", "x"], "is not a run"),
         (["translate", "{numbers}", "x", "--beam", "0"], "--beam"),
-        (["translate", "{numbers}", "x", "y", "--picture", "p.png"], "draws one text; 2 were given"),
+        (["translate", "{numbers}", "x", "y", "--picture", "p.png"], "draws one; 2 were given"),
         (["translate", "{numbers}", "x", "--picture", "p.gif"], "p.gif"),
         (["translate", "{letters}", "x"], "cannot translate; it can generate and score"),
         (["generate", "{numbers}"], "cannot generate; it can translate and score"),

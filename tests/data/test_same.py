@@ -5,6 +5,7 @@ import torch
 from regard import RegardError
 from regard.data.augment import Jitter, SoundJitter
 from regard.data.batches import Feed
+from regard.data.draws import uniform
 from regard.data.same import DIFFERENT, SAME, SameFeed, Senses
 
 SHOWN = torch.tensor([n % 10 for n in range(70)])
@@ -74,3 +75,14 @@ def test_senses_that_do_not_belong_together_are_refused():
         Senses(pixels=PIXELS, shown=SHOWN % 5, sounds=SOUNDS, said=SAID)
     with pytest.raises(RegardError, match="samples=0"):
         SameFeed(SENSES, seed=0, samples=0)
+
+
+def test_how_a_pair_is_jittered_says_nothing_about_it():
+    """Otherwise a model would learn the answer from the jitter, and be at a loss without it."""
+    samples = range(6_000)
+    feed = SameFeed(SENSES, seed=3)
+    pictures, sounds, labels = (np.array(each, float) for each in feed.drawn(samples))
+    for purpose in ("jitter", "sound jitter"):
+        jitter = uniform(samples, 4, seed=3, purpose=purpose)
+        for drawn in (pictures, sounds, labels):
+            assert np.abs(np.corrcoef(np.column_stack([jitter, drawn]).T)[-1, :-1]).max() < 0.05

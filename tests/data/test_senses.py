@@ -156,3 +156,14 @@ def test_what_cannot_be_fed_is_refused():
         HeldPictures(torch.zeros(3, 4))
     with pytest.raises(RegardError, match="0 samples"):
         ImageFeed(HeldPictures(torch.zeros(0, 1, 2, 2)), [], rows=1, seed=0)
+
+
+def test_how_a_picture_is_moved_does_not_depend_on_when_it_comes():
+    """A column of light, moved; if the order of an epoch decided where to, its halves would differ by 8."""
+    pixels = torch.zeros(4_000, 1, 21, 21)
+    pixels[..., 10] = 1.0
+    feed = ImageFeed(HeldPictures(pixels), [0] * 4_000, rows=2_000, seed=1, jitter=Jitter(shift=8))
+    first, last = (
+        feed.batch(samples).inputs.pixels.sum((1, 2)).argmax(-1).float().mean() for samples in feed.order(0)
+    )
+    assert abs(first - last) < 0.6  # the deviation of either is 0.1

@@ -19,7 +19,7 @@ from models.samples import (
 
 from regard import RegardError, watch
 from regard.data.batches import Both, Images, Labelled, Sequences, Sounds
-from regard.models.fusion import Fusion, FusionConfig, pico
+from regard.models.fusion import Alike, Fusion, FusionConfig, pico
 
 SMALL = FusionConfig(
     vocabulary=17,
@@ -70,8 +70,8 @@ def one(data: Sequences | Images | Sounds, row: int) -> Sequences | Images | Sou
 
 @pytest.mark.parametrize("asks", ASKS)
 def test_one_sense_asks_another(asks: str) -> None:
-    model, data = made(first="sound", second="text", asks=asks, pooling="mean"), batch("sound", "text").inputs
-    answers = []
+    model = made(first="sound", second="text", asks=asks, pooling="mean").eval()
+    data, answers = batch("sound", "text").inputs, []
     for row in range(3):
         sound, text = (
             encoder(one(side, row)).vectors
@@ -88,8 +88,24 @@ def test_one_sense_asks_another(asks: str) -> None:
                 )  # Q of one, K and V of the other
                 x = x + block.feedforward(block.around_feedforward.norm(x))
             pooled.append(asking.norm(x)[0].mean(0))
+        if asks == "both":
+            pooled.append(pooled[0] * pooled[1] / (1 + 1e-5))  # μ = 0 and σ² = 1 before any training
         answers.append(model.output(torch.cat(pooled)).log_softmax(-1))
     torch.testing.assert_close(model.predict(data), torch.stack(answers), rtol=0, atol=1e-5)
+
+
+def test_vectors_are_compared_as_batch_norms_of_torch_would():
+    ours, theirs = Alike(5).double(), [torch.nn.BatchNorm1d(5, affine=False).double() for _ in range(2)]
+    made = torch.Generator().manual_seed(0)
+    for _ in range(40):
+        u, v = (3 + 2 * torch.randn(8, 5, dtype=torch.float64, generator=made) for _ in range(2))
+        torch.testing.assert_close(ours(u, v), theirs[0](u) * theirs[1](v))
+    ours.eval(), [norm.eval() for norm in theirs]
+    torch.testing.assert_close(ours.mean[0], theirs[0].running_mean)
+    torch.testing.assert_close(ours.variance[1], theirs[1].running_var * 7 / 8, rtol=0.05, atol=0)
+    alone = torch.stack([ours(u[row, None], v[row, None])[0] for row in range(8)])
+    torch.testing.assert_close(ours(u, v), alone)
+    assert ours.train()(u[:1], v[:1]).isfinite().all()  # one row has no deviation
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRINGS)
@@ -115,7 +131,7 @@ def test_every_pairing_is_answered_seen_and_trained(first: str, second: str, ask
 @pytest.mark.parametrize(("first", "second"), [("text", "sound"), ("sound", "image"), ("text", "text")])
 @pytest.mark.parametrize("pooling", ["attention", "mean"])
 def test_rows_are_answered_alone_as_in_a_batch(first: str, second: str, pooling: str) -> None:
-    model, data = made(first=first, second=second, pooling=pooling), batch(first, second).inputs
+    model, data = made(first=first, second=second, pooling=pooling).eval(), batch(first, second).inputs
     together = model.predict(data)
     for row in range(3):
         alone = model.predict(Both(one(data.first, row), one(data.second, row)))

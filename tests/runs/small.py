@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from regard.data.audio import Recording, tone, wav_of
 from regard.runs.finding import resolve
 from regard.runs.recipe import Recipe
 from regard.training.experiment import begin
@@ -65,3 +66,37 @@ def write_table(folder: Path) -> Path:
     ]
     path.write_text("".join(rows), "utf-8")
     return path
+
+
+def reader(**changes: object) -> Recipe:
+    """A captioner that reads strips of digits."""
+    values = {
+        "data": {"kind": "strips", "train": 64, "valid": 8, "test": 8},
+        "tokens": {"size": 400},
+        "model": {"kind": "captioner", "decoder_depth": 1, "patch": [4, 4], **MODEL},
+        "training": {**TRAINING, "batch": 16},
+        "decoding": {"tokens": 6},
+    }
+    return resolve({**values, **changes})
+
+
+def hearing(place: Path, **changes: object) -> Recipe:
+    """A classifier of spoken digits."""
+    values = {
+        "data": {"kind": "spoken-digits", "train": str(place), "speaker": "bo"},
+        "model": {"kind": "hearing", "bands": 8, **MODEL},
+        "training": {**TRAINING, "batch": 16},
+    }
+    return resolve({**values, **changes})
+
+
+def write_spoken(folder: Path) -> Path:
+    """Recordings of two speakers, each digit ten times: tones that say which digit it is."""
+    place = folder / "spoken"
+    place.mkdir()
+    for speaker, base in (("al", 300.0), ("bo", 320.0)):
+        for digit in range(10):
+            for index in range(10):
+                samples = tone(base + 150 * digit, seconds=0.05 + 0.002 * index, rate=8000)
+                (place / f"{digit}_{speaker}_{index}.wav").write_bytes(wav_of(Recording(samples, 8000)))
+    return place

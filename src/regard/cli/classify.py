@@ -1,17 +1,25 @@
-"""`regard classify`: the class of a text or of a picture."""
+"""`regard classify`: the class of a text, a picture, a recording, or of two senses together."""
 
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.texts import Device, Run, incoming, out_as_json
+from regard.cli.texts import Device, Run, incoming, only_one, out_as_json, say
+from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.runs.sorter import Sorter
 
 EXAMPLES = """
 regard classify runs/reviews "what a film"
 cat reviews.txt | regard classify runs/reviews > labels.txt
 regard classify runs/reviews "what a film" --json
 regard classify runs/digits seven.png two.png
+regard classify runs/digits seven.png --picture looked.png
+regard classify runs/spoken-digits seven.wav
+regard classify runs/same-digit seven.png seven.wav
 """
 
 
@@ -19,27 +27,56 @@ def classify(
     run: Run,
     texts: Annotated[
         list[str] | None,
-        typer.Argument(help="Texts, or files of pictures; nothing: the lines of standard input."),
+        typer.Argument(
+            help="Texts, or files of pictures or recordings; nothing: the lines of standard input. "
+            "Two senses: a picture and a recording, again and again."
+        ),
     ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Classes shown in the terminal.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="The probability of every class, as JSON.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw where the model looked (.png or .svg); for one file.")
+    ] = None,
     device: Device = None,
 ) -> None:
-    """Name the class of texts or pictures given as arguments, or on standard input line by line."""
+    """Name the class of texts, pictures or recordings given as arguments, or on standard input line by line.
+
+    In a terminal the likeliest classes are shown with bars; elsewhere the likeliest alone is printed.
+    """
     from regard.cli.texts import load_as
 
-    sorter = load_as("classify", run, device)
-    name = "file" if hasattr(sorter, "images") else "text"
+    sorter: Sorter = load_as("classify", run, device)
+    what = sorter.reader.what
+    if picture is not None:
+        only_one(texts, 2 if what == "pair" else 1)
     for some in incoming(texts):
-        for text, likely in zip(some, sorter.probabilities(some), strict=True):
+        inputs = _pairs(some) if what == "pair" else some
+        for given, likely in zip(inputs, sorter.probabilities(inputs), strict=True):
             label = max(likely, key=likely.__getitem__)
             if json:
-                out_as_json({name: text, "label": label, "probabilities": likely})
+                name = {"text": "text", "pair": "files"}.get(what, "file")
+                out_as_json({name: given, "label": label, "probabilities": likely})
             elif sys.stdout.isatty():
-                typer.echo(text)
-                for line in bars(likely):
+                typer.echo(given if isinstance(given, str) else " ".join(given))
+                for line in bars(likely, most=top):
                     typer.echo(f"  {line}")
             else:
                 typer.echo(label)
+            if picture is not None:
+                from regard.sight.senses import picture_of_class
+
+                drawn = picture_of_class(sorter, given, title=f"{label}, {likely[label]:.1%}")
+                drawn.write(picture)
+                say(f"wrote {picture}")
+
+
+def _pairs(given: list[str]) -> list[Any]:
+    """Lines with a tab between two files, or arguments two by two."""
+    if all("\t" in each for each in given):
+        return [tuple(each.split("\t", 1)) for each in given]
+    if len(given) % 2:
+        raise RegardError(f"{len(given)} files: two belong together, a picture and a recording")
+    return [*zip(given[::2], given[1::2], strict=True)]
 
 
 def bars(likely: dict[str, float], *, most: int = 5, length: int = 30) -> list[str]:

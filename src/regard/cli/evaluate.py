@@ -29,7 +29,7 @@ def evaluate(
         str | None, typer.Option(help="sacrebleu's tokenisation: 13a, none, intl, char.", show_default=False)
     ] = None,
     answers: Annotated[
-        Path | None, typer.Option(help="Write source, reference and translation as TSV.", show_default=False)
+        Path | None, typer.Option(help="Write source, reference and answer as TSV.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="As JSON, with signatures.")] = False,
     device: Device = None,

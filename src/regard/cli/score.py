@@ -8,6 +8,7 @@ from regard.cli.texts import Device, Run, incoming, out_as_json
 
 EXAMPLES = """
 regard score runs/numbers "two" "deux"
+regard score runs/read-digits strip.png "quarante-deux"
 paste sources.txt targets.txt | regard score runs/numbers
 cut -f1 book.tsv | regard score runs/shakespeare --json
 """
@@ -29,7 +30,7 @@ def score(
     from regard.errors import RegardError
 
     scorer = load_as("score", run, device)
-    pairs = hasattr(scorer, "translate")
+    pairs = not hasattr(scorer, "generate")
     if texts and pairs:
         if len(texts) != 2:
             raise RegardError(f"give a source and a target; {len(texts)} texts were given")

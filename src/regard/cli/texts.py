@@ -44,9 +44,16 @@ def load_as(verb: str, run: Path, device: str | None) -> Any:
 
     loaded = load(run, device=device)
     if not hasattr(loaded, verb):
-        able = [name for name in ("translate", "generate", "classify", "score") if hasattr(loaded, name)]
+        verbs = ("translate", "generate", "classify", "caption", "transcribe", "score")
+        able = [name for name in verbs if hasattr(loaded, name)]
         raise RegardError(f"{run} cannot {verb}; it can {' and '.join(able) or 'only be evaluated'}")
     return loaded
+
+
+def only_one(given: list[str] | None, count: int = 1) -> None:
+    """Refuse to draw several things into one file."""
+    if given is None or len(given) != count:
+        raise RegardError(f"--picture draws one; {len(given or []) // count} were given as arguments")
 
 
 def incoming(texts: list[str] | None) -> Iterator[list[str]]:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, Run, incoming, one_line, out_as_json, say
+from regard.cli.texts import Device, Run, incoming, one_line, only_one, out_as_json, say
 
 if TYPE_CHECKING:
-    from regard.runs.translator import Translation, Translator
+    from regard.runs.answering import Answer
+    from regard.runs.translator import Translator
 
 EXAMPLES = """
 regard translate runs/numbers "two hundred and one"
@@ -43,7 +44,7 @@ def translate(
     translator: Translator = load_as("translate", run, device)
     changes = {name: value for name, value in (("beam", beam), ("penalty", penalty)) if value is not None}
     if picture is not None:
-        _one(texts)
+        only_one(texts)
     for some in incoming(texts):
         for text, best in zip(some, translator.hypotheses(some, count=n_best, **changes), strict=True):
             _tell(text, best, n_best, json)
@@ -54,7 +55,7 @@ def translate(
                 say(f"wrote {picture}")
 
 
-def _tell(text: str, best: "list[Translation]", count: int, as_json: bool) -> None:
+def _tell(text: str, best: "list[Answer]", count: int, as_json: bool) -> None:
     if as_json:
         found = [{"text": one.text, "score": one.score, "logprob": one.logprob} for one in best]
         out_as_json({"source": text, "translations": found})
@@ -63,10 +64,3 @@ def _tell(text: str, best: "list[Translation]", count: int, as_json: bool) -> No
     else:
         for one in best:
             typer.echo(f"{one.score:.4f}\t{one_line(one.text)}")
-
-
-def _one(texts: list[str] | None) -> None:
-    from regard.errors import RegardError
-
-    if texts is None or len(texts) != 1:
-        raise RegardError(f"--picture draws one text; {len(texts or [])} were given as arguments")

@@ -17,17 +17,18 @@ def read_packed(
     path: str,
     frame: Frame,
     *,
+    usual: tuple[str, str] = ("image", "label"),
     columns: Sequence[Column] | None = None,
     policy: Policy = "error",
     report: Report | None = None,
 ) -> tuple[UInt8[Tensor, "n channels height width"], list[str]]:
-    """The pictures of a file that can be used, and what is told about each (`image` and `label`, or the first two).
+    """The pictures of a file that can be used, and what is told about each (columns of the usual names, or the first two).
 
     The first column holds bytes, or structures with bytes in them, as sets of pictures are commonly shared.
     """
     dealt = dealing("row", policy, report)
     pixels, texts = [], []
-    wanted = Wanted(usual=("image", "label"), columns=columns)
+    wanted = Wanted(usual=usual, columns=columns)
     for number, (_, (value, told)) in enumerate(rows_of_parquet(path, wanted, together=64), start=1):
         data, text = _data(value, told), str(told)
         picture = data if isinstance(data, Flaw) else judge_image(data, frame)

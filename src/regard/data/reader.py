@@ -1,8 +1,9 @@
 """The reader's task: a strip of handwritten digits, read out in French words ("342" → "trois cent quarante-deux").
 
-A strip is 8 × 48: one to six digits side by side from the left, blank (0) to the right of them. No number begins
-with a zero but zero itself. How many digits is drawn uniformly, then each digit, then whose handwriting; so what is
-held out are handwritten digits, whereas a short number may well be met again, in other hands.
+A strip is 8 × 48: one to six digits side by side, set to the right as in a column of figures, so that ones stand
+under ones; blank (0) to the left of them. No number begins with a zero but zero itself. How many digits is drawn
+uniformly, then each digit, then which handwritten one; so what is held out are handwritten digits, whereas a short number
+may well be met again, written with others.
 """
 
 import re
@@ -86,6 +87,8 @@ class Hand:
         pieces = pieces.reshape(len(drawn), MOST, SIDE, SIDE)
         written = torch.from_numpy(np.arange(MOST) < lengths[:, None])
         pieces = pieces * written[:, :, None, None]
+        order = torch.from_numpy((np.arange(MOST) + lengths[:, None]) % MOST)  # blanks first
+        pieces = pieces[torch.arange(len(drawn))[:, None], order]
         pixels = pieces.transpose(1, 2).reshape(len(drawn), 1, SIDE, WIDTH)
         numbers = (int("".join(map(str, row[:length]))) for row, length in zip(values, lengths, strict=True))
         return Strips(pixels, tuple(numbers))

@@ -6,6 +6,7 @@ drawn uniformly, and so, either way, is the sound's: what one sense brings says 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from regard.data.feeds import Fresh
 from regard.errors import RegardError
 
 DIFFERENT, SAME = 0, 1
+SILENCE = 4000  # samples that stand for a sound that was taken away
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,9 +58,10 @@ class SameFeed(Fresh):
         samples: int = 8192,
         jitter: Jitter | None = None,
         sound_jitter: SoundJitter | None = None,
+        without: Literal["nothing", "image", "sound"] = "nothing",
     ) -> None:
         super().__init__(seed=seed, rows=rows, samples=samples)
-        self.senses = senses
+        self.senses, self.without = senses, without
         self.jitter, self.sound_jitter = jitter or Jitter(), sound_jitter or SoundJitter()
         self._shown, self._said = _by_class(senses.shown), _by_class(senses.said)
 
@@ -72,6 +75,10 @@ class SameFeed(Fresh):
                 for sound, number in zip(sounds, samples, strict=True)
             ]
         )
+        if self.without == "image":
+            pixels = torch.zeros_like(pixels)
+        if self.without == "sound":  # of one length for all: how long somebody spoke would tell of the digit
+            heard = together([torch.zeros(SILENCE)] * len(samples))
         return Labelled(Both(Images(pixels), heard), torch.tensor(labels))
 
     def drawn(self, samples: Sequence[int]) -> tuple[list[int], list[int], list[int]]:

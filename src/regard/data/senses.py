@@ -7,7 +7,7 @@ is jittered this time; and the order of an epoch, like all else, is a pure funct
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -29,17 +29,28 @@ _POOL = 32  # batches within which sounds are sorted by length
 
 
 @runtime_checkable
-class Pictures(Protocol):
-    """Pictures of one size by number."""
+class Numbered(Protocol):
+    """Inputs by number."""
 
     def __len__(self) -> int: ...
+
+    def at(self, numbers: Sequence[int]) -> Any:
+        """These of them."""
+
+    def some(self, numbers: Sequence[int]) -> Any:
+        """These and no others, by new numbers."""
+
+
+@runtime_checkable
+class Pictures(Numbered, Protocol):
+    """Pictures of one size by number."""
 
     def at(self, numbers: Sequence[int]) -> Float[Tensor, "b channels height width"]:
         """These pictures."""
 
 
 @runtime_checkable
-class Recordings(Protocol):
+class Recordings(Numbered, Protocol):
     """Sounds by number."""
 
     @property
@@ -68,6 +79,10 @@ class HeldPictures:
         chosen = self.pixels[torch.tensor([*numbers], dtype=torch.long)]
         return as_floats(chosen) if chosen.dtype == torch.uint8 else chosen
 
+    def some(self, numbers: Sequence[int]) -> "HeldPictures":
+        """These pictures and no others, by new numbers."""
+        return HeldPictures(self.pixels[torch.tensor([*numbers], dtype=torch.long)])
+
 
 class FilePictures:
     """Pictures in files, read when they are wanted. A broken one stops training: sort them out by `usable_images`."""
@@ -83,6 +98,10 @@ class FilePictures:
         judge = partial(judge_image, frame=self.frame)
         return as_floats(torch.stack([read_one(self.files[number].path, judge) for number in numbers]))
 
+    def some(self, numbers: Sequence[int]) -> "FilePictures":
+        """These pictures and no others, by new numbers."""
+        return FilePictures([self.files[number] for number in numbers], self.frame)
+
 
 class HeldRecordings:
     """Sounds in memory, all of one rate."""
@@ -91,9 +110,16 @@ class HeldRecordings:
         self.sounds = sounds
         self.lengths = np.array([len(sound) for sound in sounds], np.int64)
 
+    def __len__(self) -> int:
+        return len(self.sounds)
+
     def at(self, numbers: Sequence[int]) -> list[Float[Tensor, " _"]]:
         """These sounds."""
         return [self.sounds[number] for number in numbers]
+
+    def some(self, numbers: Sequence[int]) -> "HeldRecordings":
+        """These sounds and no others, by new numbers."""
+        return HeldRecordings(self.at(numbers))
 
 
 class FileRecordings:
@@ -104,9 +130,16 @@ class FileRecordings:
         # The bytes of a file are as good a length to sort by, and need no reading.
         self.lengths = np.array([_size(file.path) for file in files], np.int64)
 
+    def __len__(self) -> int:
+        return len(self.files)
+
     def at(self, numbers: Sequence[int]) -> list[Float[Tensor, " _"]]:
         """These sounds."""
         return [read_one(self.files[number].path, judge_wav).at(self.rate) for number in numbers]
+
+    def some(self, numbers: Sequence[int]) -> "FileRecordings":
+        """These sounds and no others, by new numbers."""
+        return FileRecordings([self.files[number] for number in numbers], rate=self.rate)
 
 
 class _Shuffled:
@@ -123,7 +156,7 @@ class _Shuffled:
         if epoch < 0:
             raise RegardError(f"epoch={epoch}: give a number from 0")
         first = epoch * self.count
-        keys = uniform(np.arange(first, first + self.count), 2, seed=self.seed)
+        keys = uniform(np.arange(first, first + self.count), 2, seed=self.seed, purpose="order")
         samples = np.argsort(keys[:, 0], kind="stable")
         starts = np.arange(0, self.count, self.rows, dtype=np.int64)
         if self.lengths is not None:

@@ -28,7 +28,7 @@ class Scored:
     tokens: list[float]  # the log-probability of each token; their sum is that of the text
 
 
-def score(model: Predicts, batch: Pairs | Sequences) -> list[Scored]:
+def score(model: Predicts, batch: Pairs[Any] | Sequences) -> list[Scored]:
     """log p of every target given its source; or of every sequence given its first token, which nothing precedes."""
     with evaluating(model):
         logits = model.logits(batch)

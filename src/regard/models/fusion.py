@@ -100,6 +100,36 @@ class Asking(nn.Module):
         return Encoded(self.norm(x), asking.lengths).pooled(self.how, self.pooling)
 
 
+class Alike(nn.Module):
+    """û ⊙ v̂: whether two vectors are alike is in their product, and hard to find in a sum of maps of each.
+
+    Each number is standardised over the batch, û = (u − μ) / σ (Ioffe 2015), in training alone: what is alike in all
+    pairs says nothing, and without this the vectors soon are all alike. Later μ and σ are those of training, so an
+    answer does not depend on its company.
+    """
+
+    mean: Float[Tensor, "2 d"]
+    variance: Float[Tensor, "2 d"]
+
+    def __init__(self, width: int, *, kept: float = 0.9) -> None:
+        super().__init__()
+        self.kept = kept  # of μ and σ² at every update
+        self.register_buffer("mean", torch.zeros(2, width))
+        self.register_buffer("variance", torch.ones(2, width))
+
+    def forward(self, u: Float[Tensor, "b d"], v: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        """How each number of one vector goes with that of the other."""
+        both = torch.stack([u, v])
+        mean, variance = self.mean, self.variance
+        if self.training and len(u) > 1:
+            mean, variance = both.mean(1), both.var(1, correction=0)
+            with torch.no_grad():
+                self.mean.lerp_(mean.to(self.mean.dtype), 1 - self.kept)
+                self.variance.lerp_(variance.to(self.variance.dtype), 1 - self.kept)
+        x = (both - mean[:, None]) * (variance[:, None] + 1e-5).rsqrt()
+        return x[0] * x[1]
+
+
 class Fusion(Labelling[Both[Batch, Batch]]):
     """p(class | two senses)."""
 
@@ -109,8 +139,9 @@ class Fusion(Labelling[Both[Batch, Batch]]):
         self.first, self.second = encoder(config, config.first), encoder(config, config.second)
         self.first_asks = Asking(config) if config.asks != "second" else None
         self.second_asks = Asking(config) if config.asks != "first" else None
+        self.alike = Alike(config.width) if config.asks == "both" else None
         self.dropout = nn.Dropout(config.dropout)
-        self.output = glorot(nn.Linear(config.width * (2 if config.asks == "both" else 1), config.classes))
+        self.output = glorot(nn.Linear(config.width * (3 if config.asks == "both" else 1), config.classes))
 
     def scores(self, inputs: Both[Batch, Batch]) -> Float[Tensor, "b classes"]:
         """How well each class fits, before softmax."""
@@ -120,6 +151,8 @@ class Fusion(Labelling[Both[Batch, Batch]]):
             answers.append(self.first_asks(first, second))
         if self.second_asks is not None:
             answers.append(self.second_asks(second, first))
+        if self.alike is not None:
+            answers.append(self.alike(*answers))
         return self.output(self.dropout(torch.cat(answers, dim=-1)))
 
 

@@ -16,25 +16,15 @@ from regard.runs.settings import (
     LabelledData,
     NumberData,
     PairData,
+    SameData,
+    SoundData,
+    SpokenData,
+    StripData,
     TextData,
 )
+from regard.runs.using import use_of
 
-_USE = {
-    "pairs": ("translate", 'regard translate {run} "…"', 'regard.load("{run}").translate(["…"])'),
-    "numbers": ("translate", 'regard translate {run} "two hundred and one"', 'regard.load("{run}").translate(["two hundred and one"])'),
-    "text": ("generate", 'regard generate {run} "…"', 'regard.load("{run}").generate(["…"])'),
-    "labelled": ("classify", 'regard classify {run} "…"', 'regard.load("{run}").classify(["…"])'),
-    "digits": ("look", "regard classify {run} digit.png", 'regard.load("{run}").classify(["digit.png"])'),
-    "images": ("look", "regard classify {run} picture.png", 'regard.load("{run}").classify(["picture.png"])'),
-    "counting": ("evaluate", "regard evaluate {run}", 'regard.load("{run}").predict(…)'),
-}  # fmt: skip
-_TASK = {
-    "translate": "translation",
-    "generate": "text-generation",
-    "classify": "text-classification",
-    "look": "image-classification",
-    "evaluate": "other",
-}
+_DIGITS = "1,797 handwritten digits by E. Alpaydin and C. Kaynak (UCI Machine Learning Repository, CC BY 4.0)"
 
 
 def write_card(
@@ -47,8 +37,9 @@ def write_card(
 
 def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: Sequence[Metric]) -> str:
     """The card as Markdown, with the header that model hubs read."""
-    verb, command, python = _USE[recipe.data.KIND]
-    name = run.path.resolve().name
+    use, name = use_of(recipe.model.KIND), run.path.resolve().name
+    text = "two hundred and one" if isinstance(recipe.data, NumberData) else "…"
+    verb, given = (use.verbs[0], use.given.format(text=text)) if use.verbs else ("evaluate", "")
     rows = []
     for metric in metrics:
         signature = metric.signature.replace("|", "\\|")  # not the end of a cell
@@ -57,20 +48,20 @@ def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: S
     lines = [
         "---",
         "library_name: regard",
-        f"pipeline_tag: {_TASK[verb]}",
+        f"pipeline_tag: {use.task}",
         "---",
         f"# {name}",
         "",
         recipe.about or f"A {recipe.model.KIND} model.",
         "",
         "```sh",
-        command.format(run=run.path),
+        f"regard {verb} {run.path} {given}".rstrip(),
         "```",
         "",
         "```python",
         "import regard",
         "",
-        python.format(run=run.path),
+        f'regard.load("{run.path}"){use.python.format(text=text)}',
         "```",
         "",
         "## How good",
@@ -112,6 +103,12 @@ def _data(recipe: Recipe) -> str:
             )
             return f"`{place}`" + (f" in `{data.folder}`" if data.folder else "")
         case DigitData():
-            return "1,797 handwritten digits by E. Alpaydin and C. Kaynak (UCI Machine Learning Repository, CC BY 4.0)"
-        case TextData() | LabelledData() | ImageData() as data:
+            return _DIGITS
+        case StripData():
+            return f"strips made of {_DIGITS}, read out in French; test digits never trained on"
+        case SameData() as data:
+            return f"pairs made of {_DIGITS} and of the spoken digits in `{data.train}`; {data.speaker} never trained on"
+        case SpokenData() as data:
+            return f"spoken digits in `{data.train}`; the speaker {data.speaker} is never trained on"
+        case TextData() | LabelledData() | ImageData() | SoundData() as data:
             return f"`{data.train}`" + (f" in `{data.folder}`" if data.folder else "")

@@ -8,15 +8,7 @@ from safetensors import safe_open
 
 from regard.runs.folder import RunFolder
 from regard.runs.metrics import Metric
-
-_VERBS = {
-    "pairs": "translate, score",
-    "numbers": "translate, score",
-    "text": "generate, score",
-    "labelled": "classify",
-    "digits": "classify",
-    "images": "classify",
-}
+from regard.runs.using import use_of
 
 
 def describe_run(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
@@ -35,7 +27,7 @@ def describe_run(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
         rows.append(("validation", "  ".join(f"{name} {value:.4g}" for name, value in evaluation.items())))
     if run.metrics.exists():
         rows += [("test", str(Metric(**each))) for each in json.loads(run.metrics.read_text("utf-8"))]
-    verbs = ", ".join(filter(None, [_VERBS.get(recipe.data.KIND, ""), "evaluate"]))
+    verbs = ", ".join([*use_of(recipe.model.KIND).verbs, "evaluate"])
     return [*rows, ("can", verbs), ("seed", str(recipe.seed))]
 
 

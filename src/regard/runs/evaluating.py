@@ -1,6 +1,7 @@
 """Evaluating a run on its own test set, or on another file of the same kind."""
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,25 @@ from typing import Any
 from regard.data.lines import Report
 from regard.data.pairs import Parallel
 from regard.errors import RegardError
-from regard.runs.folder import RunFolder
+from regard.runs.folder import RunFolder, write_text
 from regard.runs.load import load
 from regard.runs.metrics import Metric, translation_metrics
 from regard.runs.reading import changed
 from regard.runs.recipe import Recipe
-from regard.runs.settings import DigitData, ImageData, LabelledData, NumberData, PairData, TextData
-from regard.runs.tasks import classification, counting, language, pictures, translation
+from regard.runs.settings import (
+    DigitData,
+    ImageData,
+    LabelledData,
+    NumberData,
+    PairData,
+    SameData,
+    SoundData,
+    SpokenData,
+    TextData,
+)
+from regard.runs.tasks import classification, counting, language, same, sorting, telling, translation
 from regard.runs.tasks.prepared import likelihood
+from regard.runs.teller import Teller
 from regard.runs.translator import Translator
 
 
@@ -33,9 +45,14 @@ def evaluate_run(
     if isinstance(loaded, Translator):
         loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
         return _translation(loaded, _elsewhere(recipe, on), answers)
+    if isinstance(loaded, Teller):
+        loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
+        return _telling(loaded, _elsewhere(recipe, on), answers)
     if changes or answers is not None:
         asked = ", ".join([*changes, *(["answers"] if answers is not None else [])])
-        raise RegardError(f"--{asked}: only for translators; {run} is a {recipe.model.KIND} model")
+        raise RegardError(
+            f"--{asked}: only for translators, captioners and transcribers; {run} is a {recipe.model.KIND} model"
+        )
     recipe, report = _elsewhere(recipe, on), Report()
     match recipe.data:
         case TextData() as data:
@@ -43,10 +60,12 @@ def evaluate_run(
             feed: Any = language.feed_of(recipe, texts, loaded.tokenizer, shift=False)
         case LabelledData() as data:
             samples = classification.samples_of(data, report)["test"]
-            feed = classification.feed_of(recipe, samples, loaded.tokenizer, loaded.labels)
-        case DigitData() | ImageData() as data:
-            pool = pictures.pools_of(data, report)["test"]
-            feed = pictures.feed_of(recipe, pool, loaded.labels, None)
+            feed = classification.feed_of(recipe, samples, loaded.reader.tokenizer, loaded.labels)
+        case SameData():
+            feed = same.feed_of(recipe, "test", report)
+        case DigitData() | ImageData() | SoundData() | SpokenData():
+            pool = sorting.pools_of(recipe, report)["test"]
+            feed = sorting.feed_of(recipe, pool, loaded.labels, "test")
         case _:
             return counting.prepare(recipe).test(loaded)
     return likelihood(loaded.model, feed)
@@ -59,15 +78,21 @@ def _translation(translator: Translator, recipe: Recipe, answers: Path | None) -
     sources, references = zip(*pairs, strict=True)
     translations = translator.translate(sources)
     if answers is not None:
-        rows = (
-            "\t".join(_flat(cell) for cell in row)
-            for row in zip(sources, references, translations, strict=True)
-        )
-        try:
-            answers.write_text("source\treference\ttranslation\n" + "\n".join(rows) + "\n", "utf-8")
-        except OSError as error:
-            raise RegardError(f"{answers} cannot be written ({error.strerror})") from None
+        _write(answers, "translation", zip(sources, references, translations, strict=True))
     return translation_metrics(translations, references, tokenize=translator.decoding.bleu)
+
+
+def _telling(teller: Teller, recipe: Recipe, answers: Path | None) -> list[Metric]:
+    questions = telling.splits_of(recipe, Report())["test"].questions()
+    told = telling.tell(teller.model, teller.tokenizer, teller.decoding, questions)
+    if answers is not None:
+        _write(answers, "answer", told)
+    return telling.metrics(told, teller.decoding)
+
+
+def _write(path: Path, what: str, rows: Iterable[Sequence[str]]) -> None:
+    lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in rows)
+    write_text(path, f"source\treference\t{what}\n" + "\n".join(lines) + "\n")
 
 
 def _elsewhere(recipe: Recipe, on: str | None) -> Recipe:
@@ -84,10 +109,6 @@ def _elsewhere(recipe: Recipe, on: str | None) -> Recipe:
         return replace(recipe, data=replace(data, folder="", test=on))
     if isinstance(data, TextData | LabelledData):
         return replace(recipe, data=replace(data, folder="", train=on, valid=on, test=on))
-    if isinstance(data, ImageData):
+    if isinstance(data, ImageData | SoundData):
         return replace(recipe, data=replace(data, folder="", train=on, valid=on, test=on))
-    raise RegardError(f"--on {on}: the counter and the digits have no other data")
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
+    raise RegardError(f"--on {on}: the test data of {data.KIND} is always its own")

@@ -1,4 +1,4 @@
-"""A run folder, loaded: something that translates, writes, classifies or counts."""
+"""A run folder, loaded: something that translates, writes, classifies, captions, transcribes or counts."""
 
 import os
 from dataclasses import dataclass, replace
@@ -7,19 +7,25 @@ from typing import Any
 import torch
 
 from regard.errors import RegardError
+from regard.models.captioner import Captioner, RecurrentCaptioner
 from regard.models.classifier import Classifier
-from regard.models.convolution import Convolution
+from regard.models.convolution import Convolution, ConvolutionConfig
 from regard.models.counter import Counter
+from regard.models.fusion import Fusion
+from regard.models.hearing import Hearing
 from regard.models.language import LanguageModel
+from regard.models.seeing import PictureConfig
+from regard.models.transcriber import Transcriber
 from regard.models.vision import Vision
 from regard.runs.building import build_model
 from regard.runs.folder import RunFolder
+from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
 from regard.runs.reading import build
 from regard.runs.recipe import ModelConfig
 from regard.runs.settings import Decoding, TextData
 from regard.runs.sorter import Sorter
+from regard.runs.teller import Describer, Scribe
 from regard.runs.translator import Translator
-from regard.runs.viewer import Viewer
 from regard.runs.writer import Writer
 
 
@@ -29,9 +35,8 @@ class _Described:
 
 
 def load(run: str | os.PathLike[str], *, device: str | torch.device | None = None) -> Any:
-    """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.score(…)`.
-
-    Without a device, a GPU where there is one.
+    """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.caption([…])`,
+    `.transcribe([…])`, `.score(…)`, whichever it can. Without a device, a GPU where there is one.
     """
     folder = RunFolder.existing(run)
     config = folder.load_config()
@@ -47,16 +52,31 @@ def load(run: str | os.PathLike[str], *, device: str | torch.device | None = Non
     model = model.to(chosen_device(device)).eval()
     recipe, tokenizers = folder.load_recipe(), folder.load_tokenizers()
     decoding = decoding_of(folder, recipe.decoding)
-    if isinstance(model, Counter):
-        return model
-    if isinstance(model, LanguageModel):
-        lines = isinstance(recipe.data, TextData) and recipe.data.unit == "lines"
-        return Writer(model, tokenizers, decoding, lines=lines)
-    if isinstance(model, Vision | Convolution):
-        return Viewer(model, folder.load_labels() or [])
-    if isinstance(model, Classifier):
-        return Sorter(model, tokenizers, folder.load_labels() or [])
-    return Translator(model, tokenizers, decoding)
+    labels = folder.load_labels() or []
+    match model:
+        case Counter():
+            return model
+        case LanguageModel():
+            lines = isinstance(recipe.data, TextData) and recipe.data.unit == "lines"
+            return Writer(model, tokenizers, decoding, lines=lines)
+        case Classifier():
+            return Sorter(model, TextReader(tokenizers["source"]), labels)
+        case Vision() | Convolution():
+            return Sorter(model, _pictures(model.config), labels)
+        case Hearing():
+            return Sorter(model, SoundReader(model.config), labels)
+        case Fusion():
+            return Sorter(model, PairReader(_pictures(model.config), SoundReader(model.config)), labels)
+        case Captioner() | RecurrentCaptioner():
+            return Describer(model, _pictures(model.config), tokenizers["source"], decoding)
+        case Transcriber():
+            return Scribe(model, SoundReader(model.config), tokenizers["source"], decoding)
+        case _:
+            return Translator(model, tokenizers, decoding)
+
+
+def _pictures(config: PictureConfig | ConvolutionConfig) -> PictureReader:
+    return PictureReader(config.image_size, config.channels)
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:

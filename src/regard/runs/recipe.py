@@ -3,12 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from regard.models import convolution, transformer, vision
+from regard.models import captioner, convolution, fusion, hearing, transcriber, transformer, vision
+from regard.models.captioner import CaptionerConfig, RecurrentCaptionerConfig
 from regard.models.classifier import ClassifierConfig
 from regard.models.convolution import ConvolutionConfig
 from regard.models.counter import CounterConfig
+from regard.models.fusion import FusionConfig
+from regard.models.hearing import HearingConfig
 from regard.models.language import LanguageConfig
 from regard.models.recurrent import RecurrentConfig
+from regard.models.transcriber import TranscriberConfig
 from regard.models.transformer import TransformerConfig
 from regard.models.vision import VisionConfig
 from regard.runs.settings import (
@@ -20,6 +24,10 @@ from regard.runs.settings import (
     LabelledData,
     NumberData,
     PairData,
+    SameData,
+    SoundData,
+    SpokenData,
+    StripData,
     TextData,
     Tokens,
     Training,
@@ -33,12 +41,35 @@ ModelConfig = (
     | CounterConfig
     | VisionConfig
     | ConvolutionConfig
+    | CaptionerConfig
+    | RecurrentCaptionerConfig
+    | HearingConfig
+    | TranscriberConfig
+    | FusionConfig
+)
+Data = (
+    NumberData
+    | CountingData
+    | PairData
+    | TextData
+    | LabelledData
+    | DigitData
+    | ImageData
+    | StripData
+    | SoundData
+    | SpokenData
+    | SameData
 )
 _SIZES: tuple[str, ...] = ("pico", "tiny", "small", "base")
 PRESETS: dict[str, dict[str, Callable[[], ModelConfig]]] = {
     "transformer": {"tiny": transformer.tiny, "base": transformer.base, "big": transformer.big},
     "vision": {size: getattr(vision, size) for size in _SIZES},
     "convolution": {size: getattr(convolution, size) for size in _SIZES},
+    "captioner": {"pico": captioner.pico},
+    "recurrent-captioner": {"show-attend-tell": captioner.show_attend_tell},
+    "hearing": {"pico": hearing.pico},
+    "transcriber": {"pico": transcriber.pico},
+    "fusion": {"pico": fusion.pico},
 }
 
 
@@ -47,7 +78,7 @@ class Recipe:
     """One experiment."""
 
     about: str = ""
-    data: NumberData | CountingData | PairData | TextData | LabelledData | DigitData | ImageData
+    data: Data
     model: ModelConfig
     tokens: Tokens = field(default_factory=Tokens)
     training: Training = field(default_factory=Training)

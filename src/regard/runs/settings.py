@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from regard.data.augment import Jitter
+from regard.data.augment import Jitter, SoundJitter
 from regard.data.lines import LONGEST
 from regard.data.pairs import Parallel
 from regard.errors import RegardError
@@ -112,8 +112,9 @@ class DigitData:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageData(_FileData):
-    """Pictures and their classes: a folder with one folder a class, a table of file and label (.csv, .tsv, .jsonl), a
-    .parquet with the pictures inside, or a folder with the four files of the MNIST family.
+    """Pictures and their classes, or for a captioner their captions: a folder with one folder a class, a table of file
+    and label or of file and caption (.csv, .tsv, .jsonl), a .parquet with the pictures inside, or a folder with the
+    four files of the MNIST family.
     """
 
     KIND: ClassVar[str] = "images"
@@ -122,9 +123,66 @@ class ImageData(_FileData):
     test: str | None = None
     size: tuple[int, int] = (32, 32)  # height and width that pictures are brought to
     channels: Literal[1, 3] = 3  # grey or RGB
-    columns: tuple[str | int, str | int] | None = None  # of file and label; default the first two
+    columns: tuple[str | int, str | int] | None = None  # of file and label or caption; default the first two
     held_out: float = 0.05
     jitter: Jitter = field(default_factory=Jitter)  # while training
+
+
+@dataclass(frozen=True, kw_only=True)
+class StripData:
+    """Strips of one to six of the handwritten digits, to be read out in French; made, not read from files. The test
+    strips are written with digits that are never trained on.
+    """
+
+    KIND: ClassVar[str] = "strips"
+    train: int = 8192  # strips an epoch, none of which comes again
+    valid: int = 500
+    test: int = 1000
+    jitter: Jitter = field(default_factory=lambda: Jitter(shift=1.0, turn=10.0, scale=0.1))  # of each digit
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "train", "valid", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoundData(_FileData):
+    """Recordings (WAV) and their classes, or for a transcriber what is said in them: a folder with one folder a class,
+    or a table of file and label or of file and text (.csv, .tsv, .jsonl).
+    """
+
+    KIND: ClassVar[str] = "sounds"
+    train: str
+    valid: str | None = None
+    test: str | None = None
+    columns: tuple[str | int, str | int] | None = None  # of file and label or text; default the first two
+    held_out: float = 0.05
+    jitter: SoundJitter = field(default_factory=SoundJitter)  # while training
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpokenData:
+    """Spoken digits, in files named {digit}_{speaker}_{number}.wav, in a folder or a zip. One speaker is never trained on."""
+
+    KIND: ClassVar[str] = "spoken-digits"
+    folder: str = ""  # where a relative path starts; empty: the folder the command runs in
+    train: str = "recordings.zip"
+    speaker: str = "theo"  # who is tested on; of the others, every tenth recording is for validation
+    jitter: SoundJitter = field(default_factory=SoundJitter)  # while training
+
+
+@dataclass(frozen=True, kw_only=True)
+class SameData(SpokenData):
+    """A handwritten digit and a spoken one: are they the same? Half of them are, whatever either sense brings."""
+
+    KIND: ClassVar[str] = "same"
+    samples: int = 8192  # pairs an epoch, none of which comes again
+    valid: int = 1000
+    test: int = 2000
+    without: Literal["nothing", "image", "sound"] = "nothing"  # a sense that is taken away: blank, or silent
+    picture_jitter: Jitter = field(default_factory=lambda: Jitter(shift=1.0, turn=10.0, scale=0.1))
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "samples", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +216,9 @@ class Training:
     """How the weights are found."""
 
     steps: int = 10_000  # updates
-    batch: int = 4096  # tokens (or pictures) in an update, over all its parts and all processes
+    batch: int = (
+        4096  # tokens (or pictures, or recordings) in an update, over all its parts and all processes
+    )
     accumulate: int = 1  # parts of an update computed one after another, to save memory
     rate: float = 1e-3  # learning rate at its peak
     schedule: Literal["inverse-square-root", "cosine", "constant"] = "inverse-square-root"
@@ -191,7 +251,7 @@ class Decoding:
     longest: float = 2.0  # most tokens of a translation, per token of its source …
     extra: int = 10  # … and this many more
     most: int = 2048  # tokens of a source; a longer one is refused rather than waited for
-    tokens: int = 256  # most tokens that a language model continues with
+    tokens: int = 256  # most tokens that a language model continues with, or of a caption or a transcript
     temperature: float = 0.8  # of a language model; 0 is greedy
     top_k: int = 0  # likeliest tokens to draw from; 0: all
     top_p: float = 1.0  # draw from the likeliest tokens that hold this much probability

@@ -1,7 +1,6 @@
 """A trained translator: text in, text out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,26 +8,14 @@ from torch import nn
 
 from regard.data.batches import END, Pairs, Sequences
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.beam import beam
 from regard.decoding.forced import score
-from regard.decoding.greedy import greedy
-from regard.decoding.hypothesis import Hypothesis
 from regard.errors import RegardError
+from regard.runs.answering import Answer, answers
+from regard.runs.inputs import TextReader, several
 from regard.runs.reading import changed
 from regard.runs.settings import Decoding
-from regard.runs.texts import several
 
 ROWS = 64  # sentences decoded together
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One answer: its text, and how likely the model finds it."""
-
-    text: str
-    score: float  # log-probability, with the length penalty
-    logprob: float  # of the whole text and its end
-    tokens: list[int]
 
 
 class Translator:
@@ -54,12 +41,10 @@ class Translator:
         """The best translation of each text. `beam=5`, `penalty=1.0` … as in `Decoding`."""
         return [best[0].text for best in self.hypotheses(texts, **changes)]
 
-    def hypotheses(self, texts: Sequence[str], *, count: int = 1, **changes: Any) -> list[list[Translation]]:
+    def hypotheses(self, texts: Sequence[str], *, count: int = 1, **changes: Any) -> list[list[Answer]]:
         """The `count` best translations of each text, best first."""
         decoding = changed(self.decoding, changes, where="translate")
-        if count > decoding.beam:
-            decoding = replace(decoding, beam=count)
-        encoded = [[*ids, END] for ids in self.source.encode_all(several(texts))]
+        encoded = [[*ids, END] for ids in self.source.encode_all(several(texts, "text"))]
         for text, ids in zip(texts, encoded, strict=True):
             if len(ids) > decoding.most:
                 raise RegardError(
@@ -68,23 +53,22 @@ class Translator:
                 )
         # Sentences of like length together, so that little is filled up; their company changes no answer.
         order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
-        found: list[list[Translation]] = [[] for _ in texts]
+        found: list[list[Answer]] = [[] for _ in texts]
         for start in range(0, len(order), ROWS):
             rows = order[start : start + ROWS]
-            for row, best in zip(
-                rows, self._decode([encoded[row] for row in rows], decoding, count), strict=True
-            ):
-                found[row] = [
-                    Translation(self.target.decode(one.tokens), one.score, one.logprob, one.tokens)
-                    if len(encoded[row]) > 1
-                    else Translation("", 0.0, 0.0, [])  # an empty line stays one
-                    for one in best
-                ]
+            source = Sequences.of([encoded[row] for row in rows]).to(self.device)
+            limits = (source.lengths * decoding.longest).long() + decoding.extra
+            best = answers(self.model, source, self.target, decoding, limits=limits, count=count)
+            for row, translations in zip(rows, best, strict=True):
+                # An empty line stays one.
+                found[row] = (
+                    translations if len(encoded[row]) > 1 else [Answer("", 0.0, 0.0, [])] * len(translations)
+                )
         return found
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability of each target as the translation of its source."""
-        if len(several(sources)) != len(several(targets)):
+        if len(several(sources, "text")) != len(several(targets, "text")):
             raise RegardError(f"{len(sources)} sources but {len(targets)} targets")
         scores: list[float] = []
         for start in range(0, len(sources), ROWS):
@@ -94,17 +78,6 @@ class Translator:
 
     def pairs(self, sources: Sequence[str], targets: Sequence[str]) -> Pairs:
         """Texts as a batch, on the device of the model."""
-        batch = Pairs(
-            Sequences.of([[*ids, END] for ids in self.source.encode_all(sources)]),
-            Sequences.of([[*ids, END] for ids in self.target.encode_all(targets)]),
-        )
-        return batch.to(self.device)
-
-    def _decode(self, rows: list[list[int]], decoding: Decoding, count: int) -> list[list[Hypothesis]]:
-        source = Sequences.of(rows).to(self.device)
-        limits = (source.lengths * decoding.longest).long() + decoding.extra
-        if decoding.beam == 1:
-            return [[one] for one in greedy(self.model, source, limits=limits)]
-        return beam(
-            self.model, source, size=decoding.beam, limits=limits, penalty=decoding.penalty, count=count
+        return Pairs(TextReader(self.source).batch(sources), TextReader(self.target).batch(targets)).to(
+            self.device
         )

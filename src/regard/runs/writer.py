@@ -11,9 +11,9 @@ from regard.decoding.forced import score
 from regard.decoding.sampling import sample
 from regard.decoding.streaming import stream
 from regard.models.language import LanguageModel
+from regard.runs.inputs import several
 from regard.runs.reading import changed
 from regard.runs.settings import Decoding
-from regard.runs.texts import several
 
 
 class Writer:
@@ -79,6 +79,6 @@ class Writer:
 
     def _prompts(self, prompts: Sequence[str]) -> Sequences:
         """Prompts as tokens, begun as the texts of training were: by START, or in a stream by a line break."""
-        rows = self.tokenizer.encode_all(several(prompts))
+        rows = self.tokenizer.encode_all(several(prompts, "text"))
         opening = [START] if self.lines else self.tokenizer.encode("\n") or [START]
         return Sequences.of([[*opening, *ids] for ids in rows]).to(self.device)

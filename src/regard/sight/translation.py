@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,10 +12,9 @@ from regard.data.batches import END, SPECIAL, Pairs, Sequences
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.evaluating import evaluating
 from regard.errors import RegardError
-from regard.models.recurrent import RecurrentTranslator
-from regard.models.transformer import Transformer
+from regard.models.recurrent_writing import RecurrentWriting
+from regard.models.writing import Writing
 from regard.runs.translator import Translator
-from regard.sight.layer import Layer
 from regard.sight.pictures.heatmap import MOST, Heatmap, heatmap
 from regard.sight.selection import Choice, positions
 from regard.sight.watch import watch
@@ -61,10 +61,6 @@ def looks_of(
 ) -> Looks:
     """What `picture_of` draws."""
     model = translator.model
-    if isinstance(model, RecurrentTranslator) and model.attention is None:
-        raise RegardError(
-            "this recurrent translator has attention: none, so there is no attention to look at"
-        )
     asked = translator.source.encode(source)
     answer = (
         translator.hypotheses([source])[0][0].tokens if target is None else translator.target.encode(target)
@@ -76,7 +72,7 @@ def looks_of(
             f"{len(asked)} source and {len(answer)} target tokens: a picture shows below {MOST}"
         )
     pair = Pairs(Sequences.of([[*asked, END]]), Sequences.of([[*answer, END]])).to(translator.device)
-    seen, what = _drawn(_watched(model, pair), layer, heads)
+    seen, what = decoder_looks(model, pair, layer, heads)
     # END is no word of either side; what the words give to the source's end is simply not shown.
     inner = seen[:-1, :-1]
     columns, rows = words_of(translator.source, asked), words_of(translator.target, answer)
@@ -85,20 +81,20 @@ def looks_of(
     )
 
 
-def _watched(model: Transformer | RecurrentTranslator, pair: Pairs) -> list[Layer]:
-    """The cross-attention of each decoder block, or the one attention of a recurrent decoder."""
+def decoder_looks(
+    model: Writing[Any] | RecurrentWriting[Any], pair: Pairs[Any], number: int | None, heads: Choice
+) -> tuple[Float[Tensor, "t s"], str]:
+    """The weights [target, source] of one decoder block or of a recurrent decoder, mean over heads, and what they are."""
+    if isinstance(model, RecurrentWriting) and model.attention is None:
+        raise RegardError("this recurrent model has attention: none, so there is no attention to look at")
     wanted: Callable[[str], bool] = (
         (lambda name: name.endswith(".cross"))
-        if isinstance(model, Transformer)
+        if isinstance(model, Writing)
         else (lambda name: name == "attention")
     )
     with evaluating(model), watch(model, layers=wanted) as seen:
         model.logits(pair)
-    return [seen.stitched(name) for name in seen.names]
-
-
-def _drawn(layers: list[Layer], number: int | None, heads: Choice) -> tuple[Float[Tensor, "t s"], str]:
-    """The weights [target, source] of one layer, mean over heads, and what they are."""
+    layers = [seen.stitched(name) for name in seen.names]
     if number is not None and not 0 <= number < len(layers):
         raise RegardError(f"layer={number}, but the decoder has layers 0 to {len(layers) - 1}")
     count = layers[0].shape[1]
@@ -106,7 +102,10 @@ def _drawn(layers: list[Layer], number: int | None, heads: Choice) -> tuple[Floa
     if not chosen:
         raise RegardError(f"heads={heads!r} chooses none of {count} heads")
     means = [layer.weights(heads=chosen)[0].double().mean(0) for layer in layers]
-    best = max(range(len(means)), key=lambda each: _sharpness(means[each])) if number is None else number
+    ended = isinstance(pair.source, Sequences)  # a text has an END, at which nothing is to be seen
+    best = (
+        max(range(len(means)), key=lambda each: _sharpness(means[each], ended)) if number is None else number
+    )
     name = layers[best].name.removesuffix(".cross")
     if len(layers) == count == 1 and name == "attention":
         return means[best], "attention of the decoder"
@@ -122,9 +121,9 @@ def _heads(chosen: Sequence[int]) -> str:
     return f"mean of heads {', '.join(map(str, chosen))}"
 
 
-def _sharpness(weights: Float[Tensor, "t s"]) -> float:
+def _sharpness(weights: Float[Tensor, "t s"], ended: bool) -> float:
     """How much of its look a target token gives to one source token: the mean of the largest weights, END aside."""
-    return weights[:-1, :-1].amax(-1).mean().item()
+    return weights[:-1, : -1 if ended else None].amax(-1).mean().item()
 
 
 @dataclass(frozen=True)

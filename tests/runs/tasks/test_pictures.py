@@ -39,9 +39,9 @@ def folder(tmp_path):
 def test_the_digits_of_the_test_are_never_trained_on():
     pools, split = pools_of(DigitData(), Report()), digit_split()
     pixels, labels = digits()
-    assert torch.equal(pools["test"].pictures.at([0, 5]), pixels[[split.test[0], split.test[5]]])
-    assert list(pools["train"].classes) == [str(int(labels[number])) for number in split.train]
-    assert [len(pools[part].classes) for part in ("train", "valid", "test")] == [1259, 179, 359]
+    assert torch.equal(pools["test"].inputs.at([0, 5]), pixels[[split.test[0], split.test[5]]])
+    assert list(pools["train"].told) == [str(int(labels[number])) for number in split.train]
+    assert [len(pools[part].told) for part in ("train", "valid", "test")] == [1259, 179, 359]
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_a_folder_of_folders_is_split_by_the_names_of_its_files(folder):
     assert sum(map(len, names)) == len(set.union(*names)) == 40
     again = pools_of(data, Report())
     assert all(pools[split].names == again[split].names for split in pools)
-    light = [pools["train"].classes.index("light")]
-    assert pools["train"].pictures.at(light).mean() > 0.8
+    light = [pools["train"].told.index("light")]
+    assert pools["train"].inputs.at(light).mean() > 0.8
 
 
 def test_a_run_of_ones_own_pictures_is_evaluated_on_its_own_and_on_others(folder, tmp_path):
@@ -98,8 +98,8 @@ def test_files_of_the_mnist_family_bring_their_own_test(tmp_path):
         for name, content in files.items():
             (tmp_path / name).write_bytes(gzip.compress(content))
     pools = pools_of(ImageData(train=str(tmp_path), size=(28, 28), channels=1, held_out=0.2), Report())
-    assert len(pools["test"].classes) == 10
-    assert len(pools["train"].classes) + len(pools["valid"].classes) == 60
+    assert len(pools["test"].told) == 10
+    assert len(pools["train"].told) + len(pools["valid"].told) == 60
     with pytest.raises(RegardError, match=r"set data\.size=\[28,28\] and data\.channels=1"):
         pools_of(ImageData(train=str(tmp_path)), Report())
 
@@ -107,7 +107,7 @@ def test_files_of_the_mnist_family_bring_their_own_test(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model": {"kind": "language"}}, "language does not look at pictures"),
+        ({"model": {"kind": "language"}}, "vision and convolution look at pictures"),
         ({"data": {"kind": "images", "train": "nowhere"}}, "nowhere: no such file or folder"),
     ],
 )

@@ -28,6 +28,7 @@ _PAGE, _LARGEST, _SEVERAL = (
 _TEXT, _SMALL, _GAP = 15.0, 10.5, 12.0
 _WIDE = 2.5  # how many times wider than high a picture is that has a row of its own
 _SHOWN = 720  # pixels along the longer edge
+_TINY = 64  # pixels along the longer edge, up to which they are shown as squares
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -201,7 +202,9 @@ def _fitted(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The image as large as it is shown: what is smaller would blur the grid, and more is not seen."""
     most = max(pixels.shape[:2])
     size = [max(1, round(side * _SHOWN / most)) for side in (pixels.shape[1], pixels.shape[0])]
-    return np.asarray(Image.fromarray(pixels).resize((size[0], size[1]), Image.Resampling.BICUBIC))
+    # So small an image is known by its pixels.
+    way = Image.Resampling.NEAREST if most <= _TINY else Image.Resampling.BICUBIC
+    return np.asarray(Image.fromarray(pixels).resize((size[0], size[1]), way))
 
 
 def _shrunk(pixels: NDArray[np.uint8], wide: float, high: float) -> NDArray[np.uint8]:

@@ -1,0 +1,100 @@
+"""`regard caption` and `regard transcribe`: what is in a picture, and what was said."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.texts import Device, Run, incoming, one_line, only_one, out_as_json, say
+
+if TYPE_CHECKING:
+    from regard.runs.teller import Teller
+
+CAPTION_EXAMPLES = """
+regard caption runs/read-digits strip.png
+regard caption runs/photos holiday/*.jpg --beam 5 --json
+regard caption runs/read-digits strip.png --picture looked.png
+"""
+TRANSCRIBE_EXAMPLES = """
+regard transcribe runs/spoken-words hello.wav
+ls recordings/*.wav | regard transcribe runs/spoken-words > said.txt
+regard transcribe runs/spoken-words hello.wav --picture heard.png
+"""
+
+Pictures = Annotated[
+    list[str] | None,
+    typer.Argument(help="Pictures, PNG or JPEG; nothing: their names on standard input, line by line."),
+]
+Recordings = Annotated[
+    list[str] | None,
+    typer.Argument(help="Recordings, WAV; nothing: their names on standard input, line by line."),
+]
+Beam = Annotated[
+    int | None,
+    typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: as the run was trained for."),
+]
+NBest = Annotated[int, typer.Option(min=1, help="Texts for each file, best first, with scores.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a file.")]
+Drawing = Annotated[
+    Path | None,
+    typer.Option("--picture", help="Draw where each word was found (.png or .svg); for one file."),
+]
+
+
+def caption(
+    run: Run,
+    files: Pictures = None,
+    beam: Beam = None,
+    n_best: NBest = 1,
+    json: AsJson = False,
+    picture: Drawing = None,
+    device: Device = None,
+) -> None:
+    """Say what is in pictures."""
+    _tell("caption", run, files, beam, n_best, json, picture, device)
+
+
+def transcribe(
+    run: Run,
+    files: Recordings = None,
+    beam: Beam = None,
+    n_best: NBest = 1,
+    json: AsJson = False,
+    picture: Drawing = None,
+    device: Device = None,
+) -> None:
+    """Write down what is said in recordings."""
+    _tell("transcribe", run, files, beam, n_best, json, picture, device)
+
+
+def _tell(
+    verb: str,
+    run: Path,
+    files: list[str] | None,
+    beam: int | None,
+    n_best: int,
+    json: bool,
+    picture: Path | None,
+    device: str | None,
+) -> None:
+    from regard.cli.texts import load_as
+
+    teller: Teller = load_as(verb, run, device)
+    changes = {} if beam is None else {"beam": beam}
+    if picture is not None:
+        only_one(files)
+    for some in incoming(files):
+        for file, best in zip(some, teller.hypotheses(some, count=n_best, **changes), strict=True):
+            if json:
+                texts = [{"text": one.text, "score": one.score, "logprob": one.logprob} for one in best]
+                out_as_json({"file": file, "texts": texts})
+            else:
+                for one in best:
+                    typer.echo(
+                        one_line(one.text) if n_best == 1 else f"{one.score:.4f}\t{one_line(one.text)}"
+                    )
+            if picture is not None:
+                from regard.sight.senses import picture_of_words
+
+                picture_of_words(teller, file, best[0].text, title=one_line(best[0].text)).write(picture)
+                say(f"wrote {picture}")

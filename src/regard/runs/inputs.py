@@ -1,0 +1,116 @@
+"""What a loaded model is asked with: texts, pictures, recordings, or two of them at once."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from regard.data.audio import read_recording, together
+from regard.data.batches import END, Batch, Both, Images, Sequences, Sounds
+from regard.data.images import Frame, read_image
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError
+from regard.models.hearing import SoundConfig
+
+Picture = str | os.PathLike[str] | Tensor  # a file, or [channels, height, width] from 0 to 1
+Sound = str | os.PathLike[str] | Tensor  # a file, or samples from −1 to 1 at the rate of the model
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Turns what a user gives into what a model reads."""
+
+    what: str  # one of them is called, such as "text"
+
+    def batch(self, given: Sequence[Any]) -> Batch:
+        """These as a batch."""
+
+
+class TextReader:
+    """Texts, by a tokenizer, each ended by END."""
+
+    what = "text"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def batch(self, given: Sequence[str]) -> Sequences:
+        """These texts."""
+        return Sequences.of([[*ids, END] for ids in self.tokenizer.encode_all(several(given, self.what))])
+
+
+class PictureReader:
+    """Pictures, brought to the size that a model was trained with."""
+
+    what = "picture"
+
+    def __init__(self, size: tuple[int, int], channels: Any) -> None:  # 1 or 3, as the data had
+        self.frame = Frame(height=size[0], width=size[1], channels=channels)
+
+    def batch(self, given: Sequence[Picture]) -> Images:
+        """These pictures."""
+        return Images(torch.stack([self.read(each) for each in several(given, self.what)]))
+
+    def read(self, picture: Picture) -> Tensor:
+        """One of them, [channels, height, width]."""
+        if not isinstance(picture, Tensor):
+            return read_image(os.fspath(picture), self.frame)
+        wanted = (self.frame.channels, self.frame.height, self.frame.width)
+        if tuple(picture.shape) != wanted:
+            raise RegardError(
+                f"a picture of the shape {list(picture.shape)}: this model takes {list(wanted)}"
+            )
+        return picture.float()
+
+
+class SoundReader:
+    """Recordings, at the rate of a model."""
+
+    what = "recording"
+
+    def __init__(self, config: SoundConfig) -> None:
+        self.rate = config.rate
+
+    def batch(self, given: Sequence[Sound]) -> Sounds:
+        """These recordings."""
+        return together([self.read(each) for each in several(given, self.what)])
+
+    def read(self, sound: Sound) -> Tensor:
+        """The samples of one of them."""
+        if not isinstance(sound, Tensor):
+            return read_recording(os.fspath(sound)).at(self.rate)
+        if sound.ndim != 1 or not len(sound):
+            raise RegardError(
+                f"a recording of the shape {list(sound.shape)}: give samples in a row, {self.rate} a second"
+            )
+        return sound.float()
+
+
+class PairReader:
+    """Pairs of two senses."""
+
+    what = "pair"
+
+    def __init__(self, first: Reader, second: Reader) -> None:
+        self.first, self.second = first, second
+
+    def batch(self, given: Sequence[Any]) -> Both[Batch, Batch]:
+        """These pairs."""
+        if any(isinstance(each, str) or len(each) != 2 for each in several(given, self.what)):
+            raise RegardError(
+                f"pairs are wanted, of a {self.first.what} and a {self.second.what}: [(…, …), …]"
+            )
+        return Both(
+            self.first.batch([each[0] for each in given]), self.second.batch([each[1] for each in given])
+        )
+
+
+def several(given: Sequence[Any], what: str) -> Sequence[Any]:
+    """What was given, if it is a list: one text alone would be taken for a list of letters."""
+    if isinstance(given, str | os.PathLike):
+        raise RegardError(
+            f"a list of {what}s is wanted, not one {what}: put it in brackets, [{str(given)[:30]!r}]"
+        )
+    return given

@@ -1,0 +1,82 @@
+"""The same or not: a handwritten digit and a spoken one, for a model of two senses."""
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from regard.data.augment import Jitter, SoundJitter
+from regard.data.digits import SIDE, digit_split, digits
+from regard.data.lines import Report
+from regard.data.same import SameFeed, Senses
+from regard.data.senses import Recordings
+from regard.errors import RegardError
+from regard.models.fusion import FusionConfig
+from regard.runs.metrics import Metric
+from regard.runs.recipe import Recipe
+from regard.runs.settings import SameData
+from regard.runs.tasks import sounds
+from regard.runs.tasks.pools import Pool
+from regard.runs.tasks.prepared import Prepared, likelihood
+
+LABELS = ["different", "same"]
+_VALID, _TEST = 1_000_001, 1_000_002  # seeds that no training has
+
+
+def prepare(recipe: Recipe, report: Report) -> Prepared:
+    """Pairs of digits. No test digit is written in training, and who speaks those of the test is heard nowhere else."""
+    data, config = checked(recipe)
+    feeds = {split: feed_of(recipe, split, report) for split in ("train", "valid", "test")}
+
+    def validate(model: nn.Module) -> list[Metric]:
+        return likelihood(model, feeds["valid"])
+
+    def test(model: nn.Module) -> list[Metric]:
+        return likelihood(model, feeds["test"])
+
+    return Prepared(
+        config=replace(config, classes=len(LABELS), image_size=(SIDE, SIDE), channels=1),
+        train=feeds["train"],
+        validate=validate,
+        test=test,
+        labels=LABELS,
+        facts={"training pairs an epoch": data.samples, "test pairs": data.test},
+    )
+
+
+def checked(recipe: Recipe) -> tuple[SameData, FusionConfig]:
+    """The data and the model of a recipe, if they are for this task."""
+    data, config = recipe.data, recipe.model
+    if not isinstance(data, SameData) or not isinstance(config, FusionConfig):
+        raise RegardError(
+            f"data.kind {data.KIND} with model.kind {config.KIND}: two senses are for a fusion model"
+        )
+    if (config.first, config.second) != ("image", "sound"):
+        raise RegardError(
+            f"model.first={config.first}, model.second={config.second}: this data is of image and sound, in this order"
+        )
+    return data, config
+
+
+def feed_of(recipe: Recipe, split: str, report: Report) -> SameFeed:
+    """The pairs of a split, jittered in training alone."""
+    data, config = checked(recipe)
+    pixels, labels = digits()
+    shown = torch.tensor(getattr(digit_split(), split))
+    heard: Pool[Recordings] = sounds.pools_of(data, report, rate=config.rate)[split]
+    senses = Senses(
+        pixels=pixels[shown],
+        shown=labels[shown],
+        sounds=heard.inputs.at(range(len(heard.told))),
+        said=torch.tensor([int(each) for each in heard.told]),
+    )
+    train = split == "train"
+    return SameFeed(
+        senses,
+        seed={"train": recipe.seed, "valid": _VALID, "test": _TEST}[split],
+        rows=recipe.training.batch,
+        samples={"train": data.samples, "valid": data.valid, "test": data.test}[split],
+        jitter=data.picture_jitter if train else Jitter(),
+        sound_jitter=data.jitter if train else SoundJitter(),
+        without=data.without,
+    )

@@ -1,0 +1,138 @@
+"""Where a model looked in a picture, or listened in a recording: for a class, and for each word it said."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.data.batches import END, Batch, Both, Images, Pairs, Sequences, Sounds
+from regard.decoding.evaluating import evaluating
+from regard.errors import RegardError
+from regard.layers.frames import log_mel
+from regard.models.fusion import Fusion
+from regard.models.hearing import SoundEncoder
+from regard.models.seeing import PictureEncoder, PictureTokens
+from regard.runs.sorter import Sorter
+from regard.runs.teller import Teller
+from regard.sight.pictures.overlay import MOST, Overlay, overlay
+from regard.sight.pictures.panels import Panels
+from regard.sight.pictures.photo import Photo, spectrogram
+from regard.sight.rollout import rollout
+from regard.sight.seen import Seen
+from regard.sight.selection import Choice
+from regard.sight.translation import decoder_looks, merged, words_of
+from regard.sight.watch import watch
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What attention is laid over: pixels, and how its tokens lie on them."""
+
+    photo: Photo
+    grid: tuple[int, int]  # rows and columns of tokens
+
+
+def picture_of_class(sorter: Sorter, given: Any, *, title: str = "") -> Overlay | Panels:
+    """What a classifier's answer was made from.
+
+    For one sense this is the rollout of its blocks (Abnar 2020), asked by the class token, by the learned question of
+    its pooling, or by the mean. For two senses it is what each gave to the other, the mean over heads and blocks.
+    """
+    batch = sorter.reader.batch([given]).to(sorter.device)
+    model: Any = sorter.model
+    with evaluating(model), watch(model) as seen:
+        model.predict(batch)
+    if not seen.names:
+        raise RegardError(f"a {model.config.KIND} model has no attention to look at")
+    if isinstance(model, Fusion):
+        return _exchanged(model, batch, seen, title)
+    if not hasattr(model.encoder, "blocks") or not isinstance(batch, Images | Sounds):
+        raise RegardError("a picture of a class is of pictures and of recordings; texts have `seen.show()`")
+    ground = ground_of(model.encoder, batch)
+    special = int(getattr(model.encoder, "class_token", None) is not None)
+    weights = _asked(model, seen)
+    return overlay(
+        ground.photo,
+        weights,
+        grid=ground.grid,
+        special=special,
+        smooth=False,
+        title=title,
+        note="rollout of attention through all blocks",
+    )
+
+
+def picture_of_words(
+    teller: Teller,
+    given: Any,
+    text: str | None = None,
+    *,
+    layer: int | None = None,
+    heads: Choice = None,
+    title: str = "",
+) -> Overlay:
+    """Where each word of a caption or a transcript was found: one picture a word.
+
+    Without a text it is the teller's own. Of a Transformer the mean over the heads of one decoder block is drawn, the
+    one that looks most sharply; `layer` and `heads` choose others.
+    """
+    tokens = teller.hypotheses([given])[0][0].tokens if text is None else teller.tokenizer.encode(text)
+    if not tokens:
+        raise RegardError("nothing was said, so there is no word whose look could be drawn")
+    words = words_of(teller.tokenizer, tokens)
+    if len(words.names) > MOST:
+        raise RegardError(f"{len(words.names)} words or letters were said: a picture shows at most {MOST}")
+    source = teller.reader.batch([given]).to(teller.device)
+    pair = Pairs(source, Sequences.of([[*tokens, END]]).to(teller.device))
+    weights, note = decoder_looks(teller.model, pair, layer, heads)
+    ground = ground_of(teller.model.encoder, source)
+    inner = merged(weights[:-1], words.parts, range(weights.shape[1]))
+    return overlay(
+        ground.photo, inner, words=words.names, grid=ground.grid, smooth=False, title=title, note=note
+    )
+
+
+def ground_of(encoder: PictureEncoder | PictureTokens | SoundEncoder, batch: Batch) -> Ground:
+    """The picture or the spectrogram of the first input, and how the tokens of its encoder lie on it."""
+    if isinstance(batch, Sounds) and isinstance(encoder, SoundEncoder):
+        bands = log_mel(batch.samples[:1], batch.lengths[:1], encoder.frames.spectrum)[0]
+        frames = int(encoder.frames.spectrum.frames(batch.lengths[:1]))
+        # Drawn wide: time is what is looked at.
+        wide = bands[:frames].T.repeat_interleave(max(1, round(3 * bands.shape[1] / frames)), dim=1)
+        return Ground(spectrogram(wide), (1, int(encoder.frames.count(batch.lengths[:1]))))
+    if isinstance(batch, Images) and isinstance(encoder, PictureEncoder | PictureTokens):
+        tokens = encoder.tokens if isinstance(encoder, PictureEncoder) else encoder
+        return Ground(batch.pixels[0].clamp(0, 1), tokens.cut.grid(*batch.pixels.shape[2:]))
+    raise RegardError(f"{type(batch).__name__} under {type(encoder).__name__}: nothing to lay attention over")
+
+
+def _asked(model: Any, seen: Seen) -> Float[Tensor, " n"]:
+    """How much of each token reached the vector that the class was read from."""
+    blocks = [seen.stitched(name) for name in seen.names if name.startswith("encoder.blocks.")]
+    flow = rollout([layer.intact() for layer in blocks])[0]
+    pooling = model.config.pooling
+    if pooling == "class-token":
+        return flow[0]
+    if pooling == "attention":
+        return seen.stitched("pooling.attention").weights()[0, :, 0].mean(0).to(flow) @ flow
+    return flow.mean(0)
+
+
+def _exchanged(model: Fusion, batch: Batch, seen: Seen, title: str) -> Panels:
+    """What the second sense saw of the first, and the first of the second."""
+    if not isinstance(batch, Both):
+        raise RegardError("two senses are wanted")
+    parts = []
+    for asking, encoder, inputs, who in (
+        ("second_asks.", model.first, batch.first, model.config.second),
+        ("first_asks.", model.second, batch.second, model.config.first),
+    ):
+        names = [name for name in seen.names if name.startswith(asking) and name.endswith(".cross")]
+        if names and isinstance(inputs, Images | Sounds):
+            ground = ground_of(encoder, inputs)  # type: ignore[arg-type]
+            weights = torch.stack([seen.stitched(name).weights()[0].mean((0, 1)) for name in names]).mean(0)
+            note = f"what the {who} asked for, mean of {len(names)} blocks"
+            parts.append(overlay(ground.photo, weights, grid=ground.grid, smooth=False, note=note))
+    return Panels(parts=parts, title=title)
