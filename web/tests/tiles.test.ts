@@ -35,16 +35,18 @@ test("something comes for every place before anything is asked exactly", async (
   expect(changed).toHaveBeenCalledTimes(12);
 });
 
-test("what is no longer wanted is given up, and no more than four are asked for at once", async () => {
+test("the first is asked for alone, then no more than four at once, and what is no longer wanted is given up", async () => {
   const signals: AbortSignal[] = [];
-  const { tiles, asked } = store((_, __, signal) => {
+  const { tiles, asked } = store((place, _, signal) => {
     signals.push(signal!);
-    return new Promise(() => {});
+    return place.column ? new Promise(() => {}) : Promise.resolve(tile(0));
   });
   tiles.want([0, 1, 2, 3, 4, 5].map(at));
-  expect(asked).toEqual(["0", "1", "2", "3"]);
-  tiles.want([3, 9].map(at));
-  expect(signals.map((signal) => signal.aborted)).toEqual([true, true, true, false, false]);
+  expect(asked).toEqual(["0"]);
+  await settled();
+  expect(asked).toEqual(["0", "1", "2", "3", "4"]);
+  tiles.want([4, 9].map(at));
+  expect(signals.slice(1).map((signal) => signal.aborted)).toEqual([true, true, true, false, false]);
   expect(asked.at(-1)).toBe("9");
 });
 

@@ -67,7 +67,9 @@ export class TileStore implements Tiles {
   }
 
   private pump(): void {
-    while (this.asked.size < AT_ONCE) {
+    // The first tile stands in for all others, so it is not kept waiting by them.
+    const most = this.kept.size + this.failed.size ? AT_ONCE : 1;
+    while (this.asked.size < most) {
       const task = this.next();
       if (!task) return;
       void this.fetch(task.place, task.exact);

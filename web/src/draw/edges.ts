@@ -14,7 +14,7 @@ export interface Names {
   readonly keyTitle: string;
 }
 
-export const READABLE = 11; // pixels to a token, at least
+export const READABLE = 9.5; // pixels to a token, at least
 const SLANTED = 17; // from here on labels above the map lean, below they stand upright
 const LARGEST = 13;
 
@@ -23,7 +23,7 @@ export function labelled(axis: Axis): boolean {
 }
 
 function size(axis: Axis): number {
-  return Math.min(LARGEST, Math.max(10, axis.scale * 0.8));
+  return Math.min(LARGEST, Math.max(9, axis.scale * 0.85));
 }
 
 /** The labels of queries, to the left. `marked` is written in the colour of the mark. */

@@ -34,15 +34,15 @@ export interface MapPicture {
 export interface Drawn {
   readonly top: number;
   readonly approximate: boolean; // some of what is shown
-  readonly complete: boolean; // a tile of its own level everywhere
+  readonly covered: boolean; // something everywhere
 }
 
 const GRID = 9; // pixels to a token from which cells are told apart by lines
 
-/** The tiles a view needs, and last the one of the whole map, for what comes into view later. */
-export function neededTiles(view: Viewport, extent: Extent, density: number): TilePlace[] {
+/** The tiles a view needs; first of all that of the whole map, which stands in for all the others. */
+export function neededTiles(tiles: Tiles, view: Viewport, extent: Extent, density: number): TilePlace[] {
   const whole = { down: highest(extent.queries), across: highest(extent.keys), row: 0, column: 0 };
-  return [...tilesOnScreen(view, density), whole];
+  return tiles.get(whole) ? [...tilesOnScreen(view, density), whole] : [whole, ...tilesOnScreen(view, density)];
 }
 
 export function drawMap(pen: Pen, picture: MapPicture): Drawn {
@@ -51,13 +51,12 @@ export function drawMap(pen: Pen, picture: MapPicture): Drawn {
   const places = tilesOnScreen(view, picture.density);
   const top = picture.top ?? topOnScreen(picture, places);
   const look: Look = { statistic: picture.statistic, tone: { top, curve: picture.curve }, theme, difference: picture.difference };
-  let [approximate, complete] = [false, true];
+  let [approximate, covered] = [false, true];
   pen.within(mapBox(picture), () => {
     for (const place of places) {
       const tile = picture.tiles.get(place);
       approximate ||= tile?.approximate ?? true;
-      complete &&= tile !== undefined;
-      drawPlace(pen, picture, place, look);
+      covered = drawPlace(pen, picture, place, look) && covered;
     }
     drawGrid(pen, picture);
   });
@@ -68,7 +67,7 @@ export function drawMap(pen: Pen, picture: MapPicture): Drawn {
   drawRowLabels(pen, frame, view.down, names, theme, marked?.query ?? null);
   drawColumnLabels(pen, frame, view.across, names, theme, marked?.key ?? null);
   if (picture.margins && frame.right.width) drawMargins(pen, picture, picture.margins);
-  return { top, approximate, complete };
+  return { top, approximate, covered };
 }
 
 /** The box the map fills: all of its frame, or less when it is small. */
@@ -89,12 +88,12 @@ function topOnScreen({ tiles, statistic, extent }: MapPicture, places: readonly 
   return roundTop(most);
 }
 
-function drawPlace(pen: Pen, picture: MapPicture, place: TilePlace, look: Look): void {
+function drawPlace(pen: Pen, picture: MapPicture, place: TilePlace, look: Look): boolean {
   const { tiles, view, frame, extent, density } = picture;
   const source = [place, ...ancestors(place, extent)].find((each) => tiles.get(each));
   if (!source) {
     pen.fill(frame.map, picture.theme.hiddenInk);
-    return;
+    return false;
   }
   const image = tileImage(tiles.get(source)!, look);
   const size = tileSize(place, extent);
@@ -114,6 +113,7 @@ function drawPlace(pen: Pen, picture: MapPicture, place: TilePlace, look: Look):
   const onto = { x, y, width: (right - left) * view.across.scale, height: (bottom - top) * view.down.scale };
   const cell = Math.min(view.across.scale * strides, view.down.scale * steps) * density;
   pen.image(image, part, onto, source !== place || cell < 3);
+  return true;
 }
 
 function drawGrid(pen: Pen, { view, frame, theme }: MapPicture): void {

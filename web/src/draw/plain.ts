@@ -22,9 +22,18 @@ export function plain(text: string, limit = 24): string {
   return marked.length <= limit ? marked.join("") : marked.slice(0, limit - 1).join("") + "…";
 }
 
+const made = new Map<string, string>(); // the same tokens are drawn frame after frame
+const MOST_MADE = 20_000;
+
 /** As `plain`, but a token of nothing is ∅. */
 export function label(text: string, limit = 24): string {
-  return plain(text, limit) || "∅";
+  const name = `${limit} ${text}`;
+  const found = made.get(name);
+  if (found !== undefined) return found;
+  if (made.size >= MOST_MADE) made.clear();
+  const shown = plain(text, limit) || "∅";
+  made.set(name, shown);
+  return shown;
 }
 
 function visible(letter: string): string {

@@ -3,6 +3,7 @@
 import { type Exhibit, type Layer, type Side, namesOf } from "../data/manifest";
 import type { MapName, Source } from "../data/source";
 import type { Names } from "../draw/edges";
+import { names } from "../draw/words";
 import { type Theme, theme } from "../draw/theme";
 import type { Extent } from "../draw/viewport";
 import { type Choice, START, type ViewName, type ViewState, readFragment, writeFragment } from "./fragment";
@@ -58,13 +59,21 @@ export class Session {
     return { query: sides[layer.query_side], key: sides[layer.key_side] };
   }
 
-  namesOf(choice: Choice): Names {
+  /** What stands along the two axes, as it is. */
+  tokensOf(choice: Choice): { queries: string[]; keys: string[] } {
     const { query, key } = this.sidesOf(choice);
     const extent = this.extentOf(choice);
     const { entry } = this.mapOf(choice);
+    return { queries: namesOf(query, entry, extent.queries), keys: namesOf(key, entry, extent.keys) };
+  }
+
+  /** The same as short names. */
+  namesOf(choice: Choice): Names {
+    const { query, key } = this.sidesOf(choice);
+    const tokens = this.tokensOf(choice);
     return {
-      queries: namesOf(query, entry, extent.queries),
-      keys: namesOf(key, entry, extent.keys),
+      queries: query.kind === "text" ? names(tokens.queries) : tokens.queries,
+      keys: key.kind === "text" ? names(tokens.keys) : tokens.keys,
       queryTitle: this.layerOf(choice).cross ? query.name : "looks",
       keyTitle: this.layerOf(choice).cross ? key.name : "is looked at",
     };
