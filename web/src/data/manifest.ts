@@ -19,6 +19,7 @@ export interface Exhibit {
   readonly layers: readonly Layer[];
   readonly answer: Answer | null;
   readonly can: { readonly touch: boolean; readonly input: readonly string[]; readonly importance: boolean };
+  readonly inputs?: Readonly<Record<string, string>>; // what the person gave, to be edited
   readonly touched: Touched | null;
 }
 

@@ -19,7 +19,7 @@ export interface Room {
 const GAP = 8;
 
 export function frameOf(width: number, height: number, { left, top, margin }: Room): Frame {
-  const beside = margin ? margin + GAP : 10;
+  const beside = margin ? margin + GAP : 26;
   const map = { x: left, y: top, width: Math.max(40, width - left - beside), height: Math.max(40, height - top - beside) };
   return {
     map,

@@ -33,6 +33,7 @@ export interface MapPicture {
 
 export interface Drawn {
   readonly top: number;
+  readonly found: number; // the top that would be taken if none were given
   readonly approximate: boolean; // some of what is shown
   readonly covered: boolean; // something everywhere
 }
@@ -49,7 +50,8 @@ export function drawMap(pen: Pen, picture: MapPicture): Drawn {
   const { frame, theme, view, names } = picture;
   pen.fill({ x: 0, y: 0, width: frame.width, height: frame.height }, theme.paper);
   const places = tilesOnScreen(view, picture.density);
-  const top = picture.top ?? topOnScreen(picture, places);
+  const found = topOnScreen(picture, places);
+  const top = picture.top ?? found;
   const look: Look = { statistic: picture.statistic, tone: { top, curve: picture.curve }, theme, difference: picture.difference };
   let [approximate, covered] = [false, true];
   pen.within(mapBox(picture), () => {
@@ -67,7 +69,7 @@ export function drawMap(pen: Pen, picture: MapPicture): Drawn {
   drawRowLabels(pen, frame, view.down, names, theme, marked?.query ?? null);
   drawColumnLabels(pen, frame, view.across, names, theme, marked?.key ?? null);
   if (picture.margins && frame.right.width) drawMargins(pen, picture, picture.margins);
-  return { top, approximate, covered };
+  return { top, found, approximate, covered };
 }
 
 /** The box the map fills: all of its frame, or less when it is small. */

@@ -6,6 +6,7 @@ import type { Names } from "../draw/edges";
 import { names } from "../draw/words";
 import { type Theme, theme } from "../draw/theme";
 import type { Extent } from "../draw/viewport";
+import { Touching } from "./touching.svelte";
 import { type Choice, START, type ViewName, type ViewState, readFragment, writeFragment } from "./fragment";
 
 export class Session {
@@ -16,6 +17,8 @@ export class Session {
   dark = $state(false);
   /** How a view writes what it shows to a file. */
   export = $state.raw<Exports | null>(null);
+
+  readonly touching = new Touching(this);
 
   constructor(
     readonly source: Source,
@@ -74,8 +77,8 @@ export class Session {
     return {
       queries: query.kind === "text" ? names(tokens.queries) : tokens.queries,
       keys: key.kind === "text" ? names(tokens.keys) : tokens.keys,
-      queryTitle: this.layerOf(choice).cross ? query.name : "looks",
-      keyTitle: this.layerOf(choice).cross ? key.name : "is looked at",
+      queryTitle: this.layerOf(choice).cross ? query.name : "query",
+      keyTitle: this.layerOf(choice).cross ? key.name : "key",
     };
   }
 
