@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from regard import __version__
-from regard.cli import classify, demo, evaluate, gallery, generate, info, recipes, score, train, translate
+from regard.cli import (
+    classify,
+    demo,
+    evaluate,
+    gallery,
+    generate,
+    info,
+    look,
+    recipes,
+    score,
+    train,
+    translate,
+)
 from regard.errors import RegardError
 
 app = typer.Typer(
@@ -48,6 +60,7 @@ for verb, examples in (
     (score.score, score.EXAMPLES),
     (generate.generate, generate.EXAMPLES),
     (classify.classify, classify.EXAMPLES),
+    (look.look, look.EXAMPLES),
     (evaluate.evaluate, evaluate.EXAMPLES),
     (info.info, info.EXAMPLES),
     (recipes.recipes, recipes.EXAMPLES),

@@ -1,0 +1,79 @@
+"""Trained runs to be explored: each kind of model on the kind of input it takes."""
+
+from pathlib import Path
+from typing import Any
+
+from regard.errors import RegardError
+from regard.runs.sorter import Sorter
+from regard.runs.translator import Translator
+from regard.runs.viewer import Viewer
+from regard.runs.writer import Writer
+from regard.sight.explorer.exhibit import Exhibit, Subject
+from regard.sight.explorer.images import Viewing
+from regard.sight.explorer.texts import Continuing, Sorting
+from regard.sight.explorer.translations import Translating
+
+
+def exhibit_of_run(
+    loaded: Any,
+    given: str,
+    *,
+    target: str | None = None,
+    beam: int | None = None,
+    more: int = 0,
+    name: str = "",
+) -> Exhibit:
+    """What a loaded run does with a text, or with the file of a picture."""
+    about = " · ".join(part for part in (name, _described(loaded)) if part)
+    if target is not None and not isinstance(loaded, Translator):
+        raise RegardError(f"a target of {target!r}: only a translator has one")
+    if beam is not None and (target is not None or not isinstance(loaded, Translator)):
+        raise RegardError(f"a beam of {beam}: only a translator that writes its own target has one")
+    if more and not isinstance(loaded, Writer):
+        raise RegardError(f"{more} tokens more: only a language model goes on from a text")
+    if not isinstance(loaded, Viewer):
+        given = _text(given)
+    subject: Subject
+    match loaded:
+        case Translator():
+            subject = Translating(translator=loaded, source=given, target=target, beam=beam, about=about)
+        case Writer():
+            subject = Continuing(writer=loaded, text=given, more=more, about=about)
+        case Sorter():
+            subject = Sorting(sorter=loaded, text=given, about=about)
+        case Viewer():
+            subject = Viewing(viewer=loaded, picture=given, about=about)
+        case _:
+            raise RegardError(
+                f"{name or 'this run'} cannot be explored: a {type(loaded).__name__} takes neither text nor pictures"
+            )
+    return subject.look({}, [])
+
+
+def _text(given: str) -> str:
+    """A text as it was given, or that of the file it names."""
+    try:
+        is_file = len(given) < 4096 and Path(given).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a NUL in it: a text
+        return given
+    if not is_file:
+        return given
+    try:
+        return Path(given).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RegardError(f"{given} cannot be read as text ({error})") from None
+
+
+def _described(loaded: Any) -> str:
+    model = getattr(loaded, "model", None)
+    if model is None:
+        return ""
+    count = sum(each.numel() for each in model.parameters())
+    return f"{type(model).__name__} · {_short(count)} parameters"
+
+
+def _short(count: int) -> str:
+    for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.3g} {letter}"
+    return str(count)

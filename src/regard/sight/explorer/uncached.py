@@ -1,0 +1,59 @@
+"""A translator that reads all it has written anew at every step.
+
+Slower than the model's own steps, but every attention call is of the whole text so far, so that positions in it are
+positions of the text: what a change of single pairs needs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.data.batches import END, START, Pairs, Sequences
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """Sources and what was written of their translations, START first."""
+
+    source: Sequences
+    tokens: Int[Tensor, "rows n"]
+
+    @property
+    def first(self) -> Int[Tensor, " rows"]:
+        """START, for every row."""
+        return torch.full((len(self.source),), START, device=self.tokens.device)
+
+    def pick(self, rows: Int[Tensor, " r"]) -> "Written":
+        """These rows, in this order."""
+        source = Sequences(self.source.tokens[rows], self.source.lengths[rows])
+        return Written(source, self.tokens[rows])
+
+
+class Uncached:
+    """A model that generates, over one that gives the logits of whole pairs."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model: Any = model
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Those of the model."""
+        return self.model.parameters()
+
+    def start(self, source: Sequences) -> Written:
+        """Nothing written yet."""
+        return Written(source, source.tokens[:, :0])
+
+    def step(
+        self, tokens: Int[Tensor, " rows"], state: Written
+    ) -> tuple[Float[Tensor, "rows vocabulary"], Written]:
+        """The logits of what follows these tokens."""
+        written = torch.cat([state.tokens, tokens[:, None]], dim=1)
+        # The model shifts its target by one itself: behind START stands what was written, and an END never read.
+        target = torch.cat([written[:, 1:], torch.full_like(written[:, :1], END)], dim=1)
+        full = torch.full_like(state.source.lengths, target.shape[1])
+        logits = self.model.logits(Pairs(state.source, Sequences(target, full)))
+        return logits[:, -1], Written(state.source, written)
