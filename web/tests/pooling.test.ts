@@ -39,7 +39,7 @@ function stored(): StoredLayer {
           { name: "q", dtype: "f16", shape: [HEADS, QUERIES, WIDTH], bytes: bytesOf(halves(q)) },
           { name: "k", dtype: "f16", shape: [KV_HEADS, KEYS, WIDTH], bytes: bytesOf(halves(k)) },
           { name: "lse", dtype: "f32", shape: [HEADS, QUERIES], bytes: bytesOf(lse) },
-          { name: "entropy", dtype: "f16", shape: [HEADS, QUERIES], bytes: bytesOf(halves(Array(14).fill(0.5))) },
+          { name: "entropies", dtype: "f16", shape: [HEADS, QUERIES], bytes: bytesOf(halves(Array(14).fill(0.5))) },
           { name: "received", dtype: "f32", shape: [HEADS, KEYS], bytes: bytesOf(new Float32Array(22).fill(0.25)) },
           { name: "keys", dtype: "u8", shape: [1, KEYS], bytes: seen },
           { name: "sink", dtype: "f32", shape: [HEADS], bytes: bytesOf(Float32Array.of(0.1, 0.2)) },
@@ -111,7 +111,7 @@ test("maps of 256 levels are read through their squares", () => {
       pack([
         { name: "weights", dtype: "u8", shape: [1, 2, 2], bytes: levels },
         { name: "lse", dtype: "f32", shape: [1, 2], bytes: bytesOf(Float32Array.of(0, 0)) },
-        { name: "entropy", dtype: "f16", shape: [1, 2], bytes: bytesOf(halves([0, 0])) },
+        { name: "entropies", dtype: "f16", shape: [1, 2], bytes: bytesOf(halves([0, 0])) },
         { name: "received", dtype: "f32", shape: [1, 2], bytes: bytesOf(Float32Array.of(1, 1)) },
         { name: "hidden", dtype: "u8", shape: [1, 2, 1], bytes: Uint8Array.of(0b0100_0000, 0) },
       ]),

@@ -22,7 +22,7 @@ export class StoredLayer {
     [this.heads, this.queries] = pack.arrays.get("lse")!.shape;
     this.received = numbers(pack, "received");
     this.keys = pack.arrays.get("received")!.shape[1];
-    this.entropy = numbers(pack, "entropy");
+    this.entropy = numbers(pack, "entropies");
     const names = (pack.header.measures ?? []) as string[];
     this.measures = new Map(names.map((name) => [name, numbers(pack, name)]));
     const [low, high] = (pack.header.band ?? [null, null]) as [number | null, number | null];

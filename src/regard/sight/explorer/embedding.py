@@ -100,7 +100,7 @@ def _known(call: Call, cross: bool) -> tuple[dict[str, Stored], dict[str, object
     summary, measured = summarise(call), small_maps(call, 16, cross=cross)
     arrays = {
         "lse": singles(summary.logsumexp.reshape(heads, -1)),
-        "entropy": halves(summary.entropy.reshape(heads, -1)),
+        "entropies": halves(summary.entropy.reshape(heads, -1)),
         "received": singles(summary.received.reshape(heads, -1)),
     }
     arrays |= {name: singles(values) for name, values in measured.measures.items()}
