@@ -108,7 +108,7 @@ class Translating:
         asked = translator
         if any(change.kind == "forbid" for change in changes) and not isinstance(model, RecurrentTranslator):
             tokenizers = {"source": translator.source, "target": translator.target}
-            asked = Translator(Uncached(model), tokenizers, decoding)  # type: ignore[arg-type]
+            asked = Translator(Uncached(model), tokenizers, decoding)
         with evaluating(model), changed(model, changes):
             return asked.hypotheses([self.source], count=self.beam or decoding.beam)[0]
 

@@ -4,7 +4,6 @@ Slower than the model's own steps, but every attention call is of the whole text
 positions of the text: what a change of single pairs needs.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,15 +32,12 @@ class Written:
         return Written(source, self.tokens[rows])
 
 
-class Uncached:
+class Uncached(nn.Module):
     """A model that generates, over one that gives the logits of whole pairs."""
 
     def __init__(self, model: nn.Module) -> None:
+        super().__init__()
         self.model: Any = model
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """Those of the model."""
-        return self.model.parameters()
 
     def start(self, source: Sequences) -> Written:
         """Nothing written yet."""
