@@ -27,6 +27,7 @@ export interface MapPicture {
   readonly difference: boolean;
   readonly cursor: Cell | null;
   readonly hover: Cell | null;
+  readonly row?: number | null; // a query that is marked from end to end
   readonly density: number;
   readonly top: number | null; // given, or found on the screen
 }
@@ -65,7 +66,7 @@ export function drawMap(pen: Pen, picture: MapPicture): Drawn {
   pen.outline(mapBox(picture), theme.line, 1);
   drawCursor(pen, picture);
   drawTitles(pen, frame, names, theme);
-  const marked = picture.hover ?? picture.cursor;
+  const marked = picture.hover ?? picture.cursor ?? (picture.row == null ? null : { query: picture.row, key: null });
   drawRowLabels(pen, frame, view.down, names, theme, marked?.query ?? null);
   drawColumnLabels(pen, frame, view.across, names, theme, marked?.key ?? null);
   if (picture.margins && frame.right.width) drawMargins(pen, picture, picture.margins);
@@ -136,6 +137,10 @@ function drawCursor(pen: Pen, picture: MapPicture): void {
   const { view, frame, theme } = picture;
   const box = mapBox(picture);
   pen.within({ x: box.x - 2, y: box.y - 2, width: box.width + 4, height: box.height + 4 }, () => {
+    if (picture.row != null) {
+      const y = frame.map.y + pixelOf(view.down, picture.row);
+      pen.outline({ x: box.x, y, width: box.width, height: Math.max(3, view.down.scale) }, theme.mark, 2);
+    }
     for (const [cell, thick] of [[picture.hover, 1], [picture.cursor, 2]] as const) {
       if (!cell) continue;
       const x = frame.map.x + pixelOf(view.across, cell.key);

@@ -31,6 +31,9 @@ export class Session {
   readonly exhibit: Exhibit = $derived.by(() => this.exhibitOf(this.state.exhibit));
   readonly layer: Layer = $derived.by(() => this.exhibit.layers[this.state.layer] ?? this.exhibit.layers[0]);
   readonly map: MapName = $derived(this.mapOf(this.state));
+  /** What is chosen, where there is such a place. */
+  readonly query: number | null = $derived.by(() => within(this.state.query, this.extentOf(this.state).queries));
+  readonly key: number | null = $derived.by(() => within(this.state.key, this.extentOf(this.state).keys));
   readonly theme: Theme = $derived(theme(this.dark, this.state.ramp));
   readonly views: readonly ViewName[] = $derived.by(() => viewsOf(this.exhibit, this.source.live));
 
@@ -130,6 +133,10 @@ export interface Exports {
 }
 
 const UNPLACED: Partial<ViewState> = { query: null, key: null, spot: null };
+
+function within(place: number | null, size: number): number | null {
+  return place !== null && place < size ? place : null;
+}
 
 function sameExtent(session: Session, before: ViewState, change: Partial<ViewState>): boolean {
   const [one, other] = [session.extentOf(before), session.extentOf({ ...before, ...change })];
