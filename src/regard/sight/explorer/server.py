@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -19,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from regard.errors import RegardError
 from regard.sight.explorer.answers import Answers
 from regard.sight.explorer.built import page, policy
+from regard.sight.explorer.crew import Crew
 from regard.sight.explorer.exhibit import Change
 from regard.sight.explorer.hall import GoneError
 from regard.sight.explorer.packs import squeezed
@@ -28,7 +28,7 @@ _LARGEST = 1 << 20  # bytes of a question
 _HOSTS = ("127.0.0.1", "localhost")
 
 
-def application(answers: Answers, token: str) -> ASGIApp:
+def application(answers: Answers, token: str, crew: Crew) -> ASGIApp:
     """The pages and questions of one start."""
     html = page()
     asked: dict[str, Callable[[Request], bytes]] = {
@@ -43,7 +43,6 @@ def application(answers: Answers, token: str) -> ASGIApp:
             *_where(r), _number(r, "key"), _numbers(r, "heads"), exact=bool(_number(r, "exact"))
         ),
         "atlas": lambda r: answers.atlas(*_where(r), _number(r, "size")),
-        "importance": lambda r: answers.importance(_number(r, "exhibit"), _number(r, "layer")),
         "media": lambda r: answers.media(_number(r, "exhibit"), _number(r, "side"), _number(r, "entry")),
     }
 
@@ -51,7 +50,7 @@ def application(answers: Answers, token: str) -> ASGIApp:
         return Response(html, media_type="text/html; charset=utf-8", headers=_page_headers(html))
 
     async def manifest(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(answers.hall.manifest))
+        return JSONResponse(await crew.quickly(answers.hall.manifest))
 
     async def touch(request: Request) -> Response:
         exhibit, inputs, changes = _touching(await _body(request))
@@ -62,12 +61,22 @@ def application(answers: Answers, token: str) -> ASGIApp:
                 answers.passes.forget(number)
             return told
 
-        return JSONResponse(await run_in_threadpool(made))
+        return JSONResponse(await crew.running(made))
+
+    async def importance(request: Request) -> Response:
+        where = _number(request, "exhibit"), _number(request, "layer")
+        return _packed(await crew.running(lambda: squeezed(answers.importance(*where))))
 
     def question(answer: Callable[[Request], bytes]) -> Callable[[Request], Awaitable[Response]]:
         async def respond(request: Request) -> Response:
-            body = await run_in_threadpool(lambda: squeezed(answer(request)))
-            return Response(body, media_type="application/octet-stream", headers={"Content-Encoding": "gzip"})
+            def body() -> bytes:
+                return squeezed(answer(request))
+
+            long = request.query_params.get("exact") == "1"
+            found = await (crew.patiently(request, body) if long else crew.quickly(body))
+            if found is None:
+                return Response(status_code=204)  # nobody reads it
+            return _packed(found)
 
         return respond
 
@@ -75,6 +84,7 @@ def application(answers: Answers, token: str) -> ASGIApp:
         Route("/", start),
         Route("/api/manifest", manifest),
         Route("/api/touch", touch, methods=["POST"]),
+        Route("/api/importance", importance),
         *(Route(f"/api/{name}", question(answer)) for name, answer in asked.items()),
     ]
     app = Starlette(
@@ -126,6 +136,11 @@ class Guard:
         if not hmac.compare_digest(given.encode(), self.token.encode()):
             return "the token is not that of this start: open the address that was printed"
         return None
+
+
+def _packed(body: bytes) -> Response:
+    headers = {"Content-Encoding": "gzip"}
+    return Response(body, media_type="application/octet-stream", headers=headers)
 
 
 def _page_headers(html: str) -> dict[str, str]:

@@ -63,16 +63,23 @@ def serve(
     _check_installed()
     import uvicorn
 
+    from regard.sight.explorer.crew import Crew
     from regard.sight.explorer.server import application
 
     token = secrets.token_urlsafe(24)
     listening = _listening(port)
-    app = application(Answers(Hall(exhibits, title=title)), token)
+    crew = Crew()
+    app = application(Answers(Hall(exhibits, title=title)), token, crew)
     config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
     server = uvicorn.Server(config)
-    thread = threading.Thread(
-        target=server.run, kwargs={"sockets": [listening]}, name="regard explorer", daemon=True
-    )
+
+    def run() -> None:
+        try:
+            server.run(sockets=[listening])
+        finally:
+            crew.dismiss()
+
+    thread = threading.Thread(target=run, name="regard explorer", daemon=True)
     thread.start()
     while not server.started and thread.is_alive():
         time.sleep(0.01)
