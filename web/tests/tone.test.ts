@@ -44,4 +44,6 @@ test("numbers are short", () => {
   expect(amount(-0.5)).toBe("−0.500");
   expect(percent(0.5)).toBe("50 %");
   expect(percent(0.0123)).toBe("1.2 %");
+  expect(percent(0.994)).toBe("99.4 %");
+  expect([percent(1), percent(0), percent(1e-5)]).toEqual(["100 %", "0 %", "<0.1 %"]);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { heldAxis, shownOn } from "../src/draw/axis";
+import { CLOSEST, LARGEST_WHOLE, heldAxis, shownOn } from "../src/draw/axis";
 import { at, cellAt, centred, isWhole, moved, resized, revealing, spotOf, whole, zoomed } from "../src/draw/viewport";
 
 const long = { queries: 4096, keys: 8192 };
@@ -9,7 +9,7 @@ const inside = centred(all, { query: 2000, key: 4000 }, 2);
 test("the whole map fits with square cells, and a short one is not blown up", () => {
   expect(all.across.scale).toBeCloseTo(800 / 8192);
   expect(all.down.scale).toBe(all.across.scale);
-  expect(whole({ queries: 3, keys: 4 }, 800, 600).across.scale).toBe(36);
+  expect(whole({ queries: 3, keys: 4 }, 800, 600).across.scale).toBe(LARGEST_WHOLE);
   expect(isWhole(all)).toBe(true);
   expect(isWhole(inside)).toBe(false);
 });
@@ -33,7 +33,7 @@ test("no gesture leaves the map", () => {
   const first = moved(inside, -1e9, -1e9);
   expect([first.across.start, first.down.start]).toEqual([0, 0]);
   expect(zoomed(inside, 1e-9, 0, 0)).toEqual(all);
-  expect(heldAxis({ ...inside.across, scale: 1e9 }).scale).toBe(64);
+  expect(heldAxis({ ...inside.across, scale: 1e9 }).scale).toBe(CLOSEST);
 });
 
 test("a cell is revealed by the smallest move", () => {
@@ -45,8 +45,8 @@ test("a cell is revealed by the smallest move", () => {
 
 test("outside the map there is no cell", () => {
   const view = whole({ queries: 3, keys: 4 }, 800, 600);
-  expect(cellAt(view, 4 * 36 - 1, 3 * 36 - 1)).toEqual({ query: 2, key: 3 });
-  expect(cellAt(view, 4 * 36 + 1, 10)).toBeNull();
+  expect(cellAt(view, 4 * LARGEST_WHOLE - 1, 3 * LARGEST_WHOLE - 1)).toEqual({ query: 2, key: 3 });
+  expect(cellAt(view, 4 * LARGEST_WHOLE + 1, 10)).toBeNull();
   expect(cellAt(view, -1, 10)).toBeNull();
 });
 

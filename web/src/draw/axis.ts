@@ -9,8 +9,8 @@ export interface Axis {
   readonly least: number; // the scale at which all of it is shown
 }
 
-export const CLOSEST = 64; // pixels to a position
-export const LARGEST_WHOLE = 36; // few positions are not blown up further when all are shown
+export const CLOSEST = 80; // pixels to a position
+export const LARGEST_WHOLE = 54; // few positions are not blown up further when all are shown
 
 export function wholeAxis(size: number, pixels: number, scale: number): Axis {
   return { start: 0, scale, pixels, size, least: scale };

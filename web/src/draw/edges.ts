@@ -16,7 +16,7 @@ export interface Names {
 
 export const READABLE = 9.5; // pixels to a token, at least
 const SLANTED = 17; // from here on labels above the map lean, below they stand upright
-const LARGEST = 13;
+const LARGEST = 14;
 
 export function labelled(axis: Axis): boolean {
   return axis.scale >= READABLE;

@@ -12,6 +12,7 @@ export interface Patches {
   readonly weights: Float32Array | null; // of all positions, special ones first
   readonly box: Box;
   readonly smooth: boolean;
+  readonly coloured: boolean;
   readonly chosen: number | null; // positions
   readonly hover: number | null;
   readonly theme: Theme;
@@ -38,12 +39,12 @@ export function patchAt({ grid: [rows, columns], special }: PictureSide, box: Bo
   return inside ? special.length + row * columns + column : null;
 }
 
-export function drawPatches(pen: Pen, { side, picture, weights, box, smooth, chosen, hover, theme }: Patches): void {
+export function drawPatches(pen: Pen, { side, picture, weights, box, smooth, coloured, chosen, hover, theme }: Patches): void {
   const [rows, columns] = side.grid;
   const own = weights?.subarray(side.special.length) ?? null;
   const top = own?.reduce((most, weight) => (weight > most ? weight : most), 0) || 1;
   const image = new OffscreenCanvas(picture.width, picture.height);
-  const pixels = new ImageData(lit(picture, own, { rows, columns }, top, smooth), picture.width, picture.height);
+  const pixels = new ImageData(lit(picture, own, { rows, columns }, { top, smooth, table: coloured ? theme.table : null }), picture.width, picture.height);
   image.getContext("2d")!.putImageData(pixels, 0, 0);
   pen.image(image, { x: 0, y: 0, width: picture.width, height: picture.height }, box, false);
   for (const [place, thick] of [[hover, 1.5], [chosen, 3]] as const) {
