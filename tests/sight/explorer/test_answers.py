@@ -85,6 +85,8 @@ def test_the_atlas_has_a_map_and_measures_of_every_head(answers: Answers) -> Non
     header, arrays = unpack(answers.atlas(0, 0, 1, 64))
     w = exact(answers, 0, 1)
     close(arrays["maps"], w)
+    assert np.isnan(arrays["maps"][:, 0, 1:]).all()
+    assert not np.isnan(np.diagonal(arrays["maps"], 0, 1, 2)).any()
     assert header["measures"] == ["entropy", "distance", "sink", "previous", "peak"]
     place = torch.arange(N)
     apart = (place[:, None] - place).abs()

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.call import Call
 from regard.sight.evidence import Pooling, Question, Summing, ask
 from regard.sight.explorer.parts import part
-from regard.sight.explorer.tiles import CHEAP, cost, sample
+from regard.sight.explorer.tiles import CHEAP, allowed, cost, sample
 from regard.sight.strips import Strip
 
 MEASURES = ("entropy", "distance", "sink", "previous", "peak")
@@ -17,7 +18,7 @@ MEASURES = ("entropy", "distance", "sink", "previous", "peak")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallMaps:
-    """The maps of all heads, and their measures by name."""
+    """The maps of all heads, NaN where no pair of a cell may look, and their measures by name."""
 
     maps: Float[Tensor, "heads h w"]
     measures: dict[str, Float[Tensor, " heads"]]
@@ -74,7 +75,25 @@ def small_maps(call: Call, size: int, *, cross: bool) -> SmallMaps:
         **(standing.answer() if standing is not None else dict.fromkeys(("distance", "previous"), unknown)),
     }
     return SmallMaps(
-        maps=pooling.answer().reshape(heads, *pooling.cells.shape[-2:]),
+        maps=_marked(call, pooling.answer().reshape(heads, *pooling.cells.shape[-2:]), rows),
         measures={name: measures[name] for name in MEASURES},
         approximate=len(rows) < queries,
     )
+
+
+def _marked(call: Call, maps: Float[Tensor, "heads h w"], rows: Tensor) -> Float[Tensor, "heads h w"]:
+    """NaN in cells that got nothing and at whose corners and middles nobody may look."""
+    high, wide = maps.shape[-2:]
+    down, across = _tried(len(rows), high), _tried(call.extent.keys, wide)
+    open_ = allowed(call, rows[down], across.to(rows.device))
+    if open_ is None:
+        return maps
+    seen = rearrange(open_, "n (h i) (w j) -> n h w (i j)", h=high, w=wide).any(-1)
+    return maps.masked_fill(~seen & (maps == 0), torch.nan)
+
+
+def _tried(positions: int, cells: int) -> Tensor:
+    """The first, middle and last position of each cell, as pooling deals them out."""
+    edges = torch.tensor([-(-cell * positions // cells) for cell in range(cells + 1)])
+    first, last = edges[:-1], edges[1:] - 1
+    return torch.stack([first, (first + last) // 2, last], -1).flatten()
