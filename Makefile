@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test check contracts bench clean help
+.PHONY: demo test check contracts bench page clean help
 
 help:            ## this list
 	@sed -n 's/^\([a-z]*\): .*## /make \1\t/p' Makefile | expand -t 18
@@ -27,8 +27,11 @@ contracts: $(VENV)/dev   ## every combination of score, mask, dtype and kernel
 bench: $(VENV)/dev       ## attention against the written-out form and against torch, side by side
 	@$(BIN)/python benchmarks/attention.py
 
+page:            ## check, test and build the page of the explorer (needs Node ≥ 20.19; its build is committed)
+	@cd web && npm install --no-save --no-audit --no-fund && npm run check && npm test && npm run build
+
 clean:           ## remove the environment, the pictures and the runs
-	rm -rf $(VENV) pictures runs
+	rm -rf $(VENV) pictures runs web/node_modules
 
 # torch goes first: whatever depends on it must find the pinned build already there.
 $(VENV)/core: pyproject.toml constraints.txt

@@ -88,6 +88,10 @@ NOT_RUN = {
     "regard classify runs/same-digit seven.png seven.wav two.png seven.wav": OWN,
     "regard classify runs/digits seven.png two.png": LONG,
     "regard classify runs/digits seven.png --picture looked.png": LONG,
+    'regard look runs/numbers "nine hundred and ninety-nine"': LONG,
+    'regard look runs/numbers "nine hundred and ninety-nine" --export page.html': LONG,
+    "python docs/make_screenshots.py runs/numbers runs/digits digit.png": "needs a browser and trained runs",
+    "pip install '.[explorer]'": "starlette and uvicorn, which `make test` installs",
     "regard demo": ".ci/run runs it as `make demo`",
     "regard --install-completion": "changes the reader's shell",
     "pip install .": ".ci/run builds the wheel and installs it into a clean environment",
@@ -316,7 +320,14 @@ def test_every_page_of_a_concept_shows_a_picture_and_is_in_the_index() -> None:
     for page in (ROOT / "docs").glob("*.md"):
         if page.name != "index.md":
             assert f"({page.name})" in index
-            assert "](pictures/" in page.read_text(), page.name
+            assert re.search(r"\]\((pictures|explorer)/", page.read_text()), page.name
+
+
+def test_every_view_of_the_explorer_is_shown_and_small() -> None:
+    page = (ROOT / "docs" / "explorer.md").read_text()
+    views = list((ROOT / "docs" / "explorer").iterdir())
+    assert {view.name for view in views} == set(re.findall(r"\]\(explorer/([\w-]+\.png)\)", page))
+    assert all(view.stat().st_size < 150_000 for view in views)
 
 
 def test_every_picture_is_shown_and_small() -> None:

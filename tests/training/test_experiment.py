@@ -74,7 +74,7 @@ def test_a_language_model_of_lines_begins_them_all_alike(tmp_path) -> None:
     recipe = language(text, data={"kind": "text", "train": str(text), "unit": "lines"})
     writer = load(trained(recipe, tmp_path / "run"), device="cpu")
     assert writer.lines
-    assert writer._prompts(["l"]).tokens[0, 0] == 1
+    assert writer.prompts(["l"]).tokens[0, 0] == 1
 
 
 def test_a_classifier_names_the_labels_of_its_texts(tmp_path) -> None:

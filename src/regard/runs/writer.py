@@ -42,7 +42,7 @@ class Writer:
         settings = changed(self.decoding, changes, where="generate")
         found = sample(
             self.model,
-            self._prompts(prompts),
+            self.prompts(prompts),
             limits=settings.tokens,
             seed=seed,
             temperature=settings.temperature,
@@ -58,7 +58,7 @@ class Writer:
         said = ""
         for token in stream(
             self.model,
-            self._prompts([prompt]),
+            self.prompts([prompt]),
             limits=settings.tokens,
             seed=seed,
             temperature=settings.temperature,
@@ -75,9 +75,9 @@ class Writer:
 
     def score(self, texts: Sequence[str]) -> list[float]:
         """The log-probability of each text, given what texts of training begin with."""
-        return [each.logprob for each in score(self.model, self._prompts(texts))]
+        return [each.logprob for each in score(self.model, self.prompts(texts))]
 
-    def _prompts(self, prompts: Sequence[str]) -> Sequences:
+    def prompts(self, prompts: Sequence[str]) -> Sequences:
         """Prompts as tokens, begun as the texts of training were: by START, or in a stream by a line break."""
         rows = self.tokenizer.encode_all(several(prompts, "text"))
         opening = [START] if self.lines else self.tokenizer.encode("\n") or [START]

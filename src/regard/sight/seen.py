@@ -19,6 +19,10 @@ from regard.sight.storage import load_layers, save_layers
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from regard.sight.explorer.serving import Showing
+    from regard.sight.explorer.watched import Tokens
+    from regard.sight.pictures.photo import Photo
+
 
 @dataclass(frozen=True, eq=False)
 class Seen:
@@ -95,6 +99,45 @@ class Seen:
         from regard.sight.pictures.figure import plot
 
         return plot(self)
+
+    def show(
+        self,
+        tokens: "Tokens | None" = None,
+        *,
+        memory: "Tokens | None" = None,
+        image: "Photo | None" = None,
+        grid: tuple[int, int] | None = None,
+        port: int = 0,
+        browser: bool | None = None,
+    ) -> "Showing":
+        """The explorer in a browser, or in the cell of a notebook (the extra `explorer`).
+
+            seen.show(["The", " cat", " sat"])
+
+        `tokens` stand along the axes that are as long; `memory` along the keys of cross-attention; an `image`, cut
+        into `grid` rows and columns of patches, along axes of as many positions. It is served from this process until
+        `.close()`.
+        """
+        from regard.sight.explorer.serving import serve
+        from regard.sight.explorer.watched import exhibit_of
+
+        shown = exhibit_of(self, tokens, memory=memory, image=image, grid=grid)
+        return serve([shown], port=port, browser=browser)
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        tokens: "Tokens | None" = None,
+        *,
+        memory: "Tokens | None" = None,
+        image: "Photo | None" = None,
+        grid: tuple[int, int] | None = None,
+    ) -> None:
+        """The explorer as one file, to be opened in any browser without a network and without Python."""
+        from regard.sight.explorer.export import export
+        from regard.sight.explorer.watched import exhibit_of
+
+        export([exhibit_of(self, tokens, memory=memory, image=image, grid=grid)], path)
 
     def _repr_html_(self) -> str:
         from regard.sight.pictures.overview import html

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.attention.biases import Bias
 from regard.attention.call import Call
 from regard.attention.masks import Mask
-from regard.attention.reach import Extent, pad_axes
+from regard.attention.reach import Extent, Reach, pad_axes
 from regard.attention.scores import Score, share
 from regard.errors import RegardError
 
@@ -44,14 +44,20 @@ def select(call: Call, *, batch: Choice = None, heads: Choice = None) -> Call:
         chosen[0] = positions(batch, axes[0], "batch entry")
     if heads is not None:
         chosen[-1] = positions(heads, axes[-1], "head")
+    return picked(call, chosen)
+
+
+def picked(call: Call, chosen: Sequence[Sequence[int]]) -> Call:
+    """The call of these positions along each of its batch axes, the heads last."""
+    axes = call.query.shape[:-2]
     query, key = call.query, share(call.key, call.query)
     for axis, kept in enumerate(chosen):
-        if kept != list(range(axes[axis])):
+        if list(kept) != list(range(axes[axis])):
             index = torch.tensor(kept, device=query.device)
             query, key = query.index_select(axis, index), key.index_select(axis, index)
     mask = None if call.mask is None else _ChosenMask(call.mask, tuple(map(tuple, chosen)))
     bias = None if call.bias is None else _ChosenBias(call.bias, tuple(map(tuple, chosen)))
-    score = _score_of(call.score, chosen[-1], axes[-1]) if axes else call.score
+    score = _score_of(call.score, list(chosen[-1]), axes[-1]) if axes else call.score
     return replace(call, query=query, key=key, mask=mask, bias=bias, score=score)
 
 
@@ -85,6 +91,14 @@ class _ChosenMask(Mask):
 
     def band(self, extent: Extent) -> tuple[int | None, int | None]:
         return self.mask.band(extent)
+
+    def reach(self, extent: Extent) -> Reach:
+        whole = self.mask.reach(extent).over(len(self.chosen))
+        queries, keys, rest = (
+            None if part is None else _pick(part, self.chosen)
+            for part in (whole.queries, whole.keys, whole.rest)
+        )
+        return replace(whole, queries=queries, keys=keys, rest=rest)
 
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
         return _pick(pad_axes(self.mask.block(rows, columns, extent), len(self.chosen), tail=2), self.chosen)

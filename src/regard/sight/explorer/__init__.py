@@ -1,0 +1,1 @@
+"""The explorer: attention in a browser, served from this process or as one file."""

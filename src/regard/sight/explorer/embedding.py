@@ -1,0 +1,144 @@
+"""The attention of a layer as it goes into a file: queries and keys in half precision, or maps of 256 levels.
+
+Whichever is smaller. Queries and keys grow with the length, maps with its square; but maps of few tokens, or of heads
+that look at few, compress well.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from einops import rearrange
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.attention.call import Call
+from regard.attention.reach import Reach
+from regard.attention.scores import Additive
+from regard.errors import RegardError
+from regard.sight.evidence import rectangle, summarise
+from regard.sight.explorer.packs import Stored, halves, pack, singles, small, squeezed
+from regard.sight.explorer.small_maps import small_maps
+
+_MOST = 1 << 28  # weights of a layer that may become maps, or pairs that are hidden one by one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedded:
+    """The pack of a layer, compressed; which form it has and why."""
+
+    kind: Literal["qk", "maps"]
+    why: str
+    data: bytes
+
+
+def embedded(call: Call, *, cross: bool) -> Embedded:
+    """The smaller of the two forms."""
+    pairs = call.query.shape[:-2].numel() * call.extent.queries * call.extent.keys
+    unfit = _unfit(call)
+    if unfit and pairs > _MOST:
+        raise RegardError(
+            f"{call.extent.queries:,} × {call.extent.keys:,} weights of {call.query.shape[:-2].numel()} heads {unfit}, which "
+            "is too much for a file: watch fewer layers or heads, or serve it with seen.show()"
+        )
+    known, fields = _known(call, cross)
+    sizes: dict[str, bytes] = {}
+    if unfit is None:
+        sizes["qk"] = squeezed(pack(known | _query_and_key(call), **fields), level=6)
+    # Maps of a long text would take minutes to compress and lose anyway: eight bits a weight become one at best.
+    if unfit is not None or pairs <= 8 * len(sizes["qk"]):
+        sizes["maps"] = squeezed(pack(known | {"weights": _levels(call)}, **fields), level=6)
+    kind: Literal["qk", "maps"] = "maps" if min(sizes, key=lambda each: len(sizes[each])) == "maps" else "qk"
+    return Embedded(kind=kind, why=unfit or _why(sizes, kind), data=sizes[kind])
+
+
+def _why(sizes: dict[str, bytes], kind: str) -> str:
+    words = {"qk": "half-precision queries and keys", "maps": "maps of 256 levels"}
+    others = [f"{words[each]} take {len(sizes[each]):,}" for each in sizes if each != kind]
+    return f"{words[kind]}: {len(sizes[kind]):,} bytes" + (f", {others[0]}" if others else "")
+
+
+def _unfit(call: Call) -> str | None:
+    """Why a page could not compute the weights from queries and keys; None when it can."""
+    if isinstance(call.score, Additive):
+        return "maps of 256 levels, since the score is additive"
+    if call.bias is not None:
+        return "maps of 256 levels, since the scores have a bias"
+    return None
+
+
+def _query_and_key(call: Call) -> dict[str, Stored]:
+    """Both in the space where they meet, every scale in the query."""
+    width, heads = call.query.shape[-1], call.query.shape[:-2].numel()
+    query = call.score.map_query(call.query.detach().float()) * (call.scale * call.score.factor(width))
+    key = call.score.map_key(call.key.detach().float())
+    query, key = query.reshape(heads, *query.shape[-2:]), key.reshape(-1, *key.shape[-2:])
+    return {"q": halves(query, planes=True), "k": halves(_unrepeated(key), planes=True)}
+
+
+def _unrepeated(key: Float[Tensor, "h k d"]) -> Float[Tensor, "g k d"]:
+    """Keys that several heads share, once."""
+    for group in range(len(key), 1, -1):
+        if len(key) % group == 0:
+            grouped = rearrange(key, "(g group) k d -> g group k d", group=group)
+            if bool((grouped == grouped[:, :1]).all()):
+                return grouped[:, 0]
+    return key
+
+
+def _levels(call: Call) -> Stored:
+    """√w in 256 levels: small weights, which are most of them, keep their differences."""
+    weights = rectangle(call, call.extent.rows, call.extent.columns)
+    weights = weights.reshape(-1, *weights.shape[-2:]).clamp(0, 1)
+    return small((weights.sqrt() * 255).round())
+
+
+def _known(call: Call, cross: bool) -> tuple[dict[str, Stored], dict[str, object]]:
+    """What holds for either form: summaries, measures, and who may look at whom."""
+    heads = call.query.shape[:-2].numel()
+    summary, measured = summarise(call), small_maps(call, 16, cross=cross)
+    arrays = {
+        "lse": singles(summary.logsumexp.reshape(heads, -1)),
+        "entropies": halves(summary.entropy.reshape(heads, -1)),
+        "received": singles(summary.received.reshape(heads, -1)),
+    }
+    arrays |= {name: singles(values) for name, values in measured.measures.items()}
+    fields: dict[str, object] = {"measures": list(measured.measures), "band": [None, None]}
+    band = (None, None) if call.mask is None else call.mask.band(call.extent)
+    reach = call.reach()
+    if reach is not None:
+        fields["band"] = [_inner(reach.low, band[0]), _inner(reach.high, band[1])]
+        arrays |= _who(call, reach)
+    return arrays, fields
+
+
+def _inner(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a
+
+
+def _who(call: Call, reach: Reach) -> dict[str, Stored]:
+    found: dict[str, Stored] = {}
+    heads, extent = call.query.shape[:-2].numel(), call.extent
+    for name, flags, size in (("queries", reach.queries, extent.queries), ("keys", reach.keys, extent.keys)):
+        if flags is not None:
+            found[name] = small(_by_head(flags[..., None], heads, (size, 1))[..., 0])
+    if reach.rest is not None:
+        open_ = _by_head(reach.rest, heads, (extent.queries, extent.keys))
+        if open_.size > _MOST:
+            raise RegardError(
+                f"a mask of {open_.shape} pairs without a description is too much for a file: serve it instead"
+            )
+        found["hidden"] = Stored(array=np.packbits(~open_, axis=-1))
+    return found
+
+
+def _by_head(flags: Tensor, heads: int, size: tuple[int, int]) -> NDArray[np.bool_]:
+    """[1 or heads, …], from what may have size 1 along any axis."""
+    spread = flags.expand(*flags.shape[:-2], *size)
+    flat = spread.reshape(-1, *size)
+    if len(flat) not in (1, heads):
+        flat = flat.repeat_interleave(heads // len(flat), 0)
+    if len(flat) > 1 and bool((flat == flat[:1]).all()):
+        flat = flat[:1]
+    return np.asarray(flat.cpu().numpy(), dtype=np.bool_)

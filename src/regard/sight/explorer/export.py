@@ -1,0 +1,46 @@
+"""The explorer as one file: the page, and everything it may ask, compressed inside it."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from regard.errors import RegardError
+from regard.sight.explorer.answers import Answers
+from regard.sight.explorer.built import filled
+from regard.sight.explorer.embedding import embedded
+from regard.sight.explorer.exhibit import Exhibit, Picture
+from regard.sight.explorer.hall import Hall
+from regard.sight.explorer.packs import squeezed
+
+
+def export(exhibits: Sequence[Exhibit], path: str | PathLike[str], *, title: str = "regard") -> None:
+    """Write the explorer of some exhibits to an HTML file."""
+    html = exported(exhibits, title=title)
+    try:
+        Path(path).write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise RegardError(f"{path} cannot be written ({error.strerror})") from None
+
+
+def exported(exhibits: Sequence[Exhibit], *, title: str = "regard") -> str:
+    """The file as text."""
+    hall = Hall(exhibits, title=title)
+    manifest, answers = hall.manifest() | {"mode": "exported"}, Answers(hall)
+    packs: dict[str, bytes] = {}
+    for number, exhibit in enumerate(exhibits):
+        told = manifest["exhibits"][number]
+        told["can"] = {"touch": False, "input": [], "importance": False}  # a file has no model
+        for place, panel in enumerate(exhibit.panels):
+            forms = []
+            for entry in range(len(exhibit.entries)):
+                form = embedded(panel.call(entry), cross=panel.cross)
+                packs[f"layer/{number}/{place}/{entry}"] = form.data
+                forms.append(form)
+            told["layers"][place]["form"] = {"kind": forms[0].kind, "why": forms[0].why}
+        for place, side in enumerate(exhibit.sides):
+            if isinstance(side, Picture):
+                for entry in range(len(exhibit.entries)):
+                    packs[f"media/{number}/{place}/{entry}"] = squeezed(
+                        answers.media(number, place, entry), level=6
+                    )
+    return filled(manifest, packs)

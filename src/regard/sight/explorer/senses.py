@@ -1,0 +1,157 @@
+"""Pictures and recordings to be explored: what is looked at for a class, or for each word that is said about them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.data.batches import Batch, Sounds
+from regard.decoding.evaluating import evaluating
+from regard.errors import RegardError
+from regard.models.hearing import Hearing
+from regard.models.vision import Vision
+from regard.runs.answering import Answer
+from regard.runs.sorter import Sorter
+from regard.runs.teller import Teller
+from regard.sight.explorer.changes import changed
+from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Output, Panel, Picture, Plain
+from regard.sight.explorer.texts import likeliest
+from regard.sight.explorer.written import Written
+from regard.sight.interventions import importance
+from regard.sight.pictures.photo import photo
+from regard.sight.senses import ground_of
+from regard.sight.watch import watch
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Perceiving:
+    """A classifier of pictures or of recordings, and one of them."""
+
+    sorter: Sorter
+    given: Any  # a file or a tensor
+    about: str = ""
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """A picture cannot be edited as text."""
+        return {}
+
+    def look(self, inputs: Mapping[str, str], changes: Sequence[Change]) -> Exhibit:
+        """The likeliest classes, and where the model looked for them."""
+        model, batch = self._attending(), self._batch()
+        with evaluating(model), changed(model, changes), watch(model) as seen:
+            likely = model.predict(batch)[0].exp()
+        token = getattr(model.encoder, "class_token", None)
+        side = side_of(model, batch, special=() if token is None else ("<class>",))
+        panels = []
+        for layer in seen:
+            queries, keys = layer.shape[-2:]
+            asked = queries != side.length(0)
+            panels.append(
+                Panel(layer=layer, query_side=int(asked), key_side=0, sizes=((queries, keys),), cross=asked)
+            )
+        name = named(self.given)
+        return Exhibit(
+            name=name,
+            about=self.about,
+            kind="image" if side.seconds is None else "sound",
+            sides=(side, Plain(name="questions")),
+            panels=tuple(panels),
+            entries=(Entry(name=name),),
+            outputs=(Output(classes=likeliest(likely, self.sorter.labels)),),
+            subject=self,
+        )
+
+    def importance(self, exhibit: Exhibit, panel: Panel) -> Float[Tensor, " heads"]:
+        """How much less likely the likeliest class gets without each head."""
+        model, batch = self._attending(), self._batch()
+        with evaluating(model):
+            best = int(model.predict(batch)[0].argmax())
+
+        def metric() -> float:
+            with evaluating(model):
+                return float(model.predict(batch)[0, best])
+
+        return -importance(model, {panel.layer.name: panel.heads}, metric).change[panel.layer.name]
+
+    def _batch(self) -> Any:
+        return self.sorter.reader.batch([self.given]).to(self.sorter.device)
+
+    def _attending(self) -> Vision | Hearing:
+        if not isinstance(self.sorter.model, Vision | Hearing):
+            raise RegardError(
+                f"a {type(self.sorter.model).__name__} cannot be explored: of classifiers of pictures and recordings "
+                "those with an encoder of their own attention can"
+            )
+        return self.sorter.model
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Telling:
+    """A captioner or a transcriber and what it tells of. With a target, that is looked at instead of its own words."""
+
+    teller: Teller
+    given: Any  # a file or a tensor
+    target: str | None = None
+    beam: int | None = None  # texts to look at; None: as many as the run keeps
+    about: str = ""
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The target, where one was given."""
+        return {} if self.target is None else {"target": self.target}
+
+    def look(self, inputs: Mapping[str, str], changes: Sequence[Change]) -> Exhibit:
+        """Say what it is, and show where each word was found."""
+        given = replace(self, target=inputs.get("target", self.target))
+        side = side_of(self.teller.model, self._source(1))
+        return given._written().exhibit(
+            given._best(changes),
+            changes,
+            side=lambda count: replace(side, pixels=side.pixels * count),
+            subject=given,
+            name=named(self.given),
+            about=self.about,
+            kind="image" if side.seconds is None else "sound",
+        )
+
+    def importance(self, exhibit: Exhibit, panel: Panel) -> Float[Tensor, " heads"]:
+        """How much less likely the best text gets without each head."""
+        best = self._best(exhibit.touched.changes if exhibit.touched else ())[0]
+        return self._written().importance(best, panel)
+
+    def _best(self, changes: Sequence[Change]) -> list[Answer]:
+        if self.target is not None:
+            return self._written().forced(self.target, changes)
+        teller = self.teller
+
+        def asked(model: Any) -> list[Answer]:
+            asking = Teller(model, teller.reader, teller.tokenizer, teller.decoding)
+            return asking.hypotheses([self.given], count=self.beam or teller.decoding.beam)[0]
+
+        return self._written().answered(asked, changes)
+
+    def _source(self, count: int) -> Batch:
+        return self.teller.reader.batch([self.given] * count)
+
+    def _written(self) -> Written:
+        return Written(model=self.teller.model, tokenizer=self.teller.tokenizer, source=self._source)
+
+
+def side_of(model: Any, batch: Batch, *, special: tuple[str, ...] = ()) -> Picture:
+    """A picture or a spectrogram along an axis, as the encoder of a model cuts it into tokens."""
+    ground = ground_of(model.encoder, batch)
+    pixels = np.ascontiguousarray(photo(ground.photo))
+    if not isinstance(batch, Sounds):
+        return Picture(name="picture", pixels=(pixels,), grid=ground.grid, special=special)
+    seconds = int(batch.lengths[0]) / model.config.rate
+    return Picture(name="sound", pixels=(pixels,), grid=ground.grid, special=special, seconds=seconds)
+
+
+def named(given: Any) -> str:
+    """What a file is called."""
+    return "input" if isinstance(given, Tensor) else os.path.basename(os.fspath(given))

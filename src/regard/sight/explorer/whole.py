@@ -1,0 +1,128 @@
+"""The whole map of one head, pooled, with its summary: one pass, kept, and every coarser level follows from it."""
+
+from dataclasses import dataclass
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention.call import Call
+from regard.sight.evidence import Question, Summary, Summing, ask
+from regard.sight.strips import ROOM, Strip
+
+CELLS = 1 << 22  # most cells kept of a head: twice sixteen megabytes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cells:
+    """Blocks of 2^down queries × 2^across keys: what they give, summed over both, and the largest weight."""
+
+    sums: Float[Tensor, "n h w"]
+    peak: Float[Tensor, "n h w"]
+    down: int
+    across: int
+
+    def coarser(self, down: int, across: int) -> "Cells":
+        """The same at higher levels."""
+        high, wide = 1 << (down - self.down), 1 << (across - self.across)
+        return Cells(
+            sums=_blocks(self.sums, high, wide).sum((-3, -1)),
+            peak=_blocks(self.peak, high, wide).amax((-3, -1)),
+            down=down,
+            across=across,
+        )
+
+
+class Blocking(Question[Cells]):
+    """The blocks of a call. With the log-sum-exp over all keys, the call may be of some of them."""
+
+    def __init__(self, call: Call, down: int, across: int, logsumexp: Tensor | None = None) -> None:
+        self.down, self.across = down, across
+        entries, extent = call.query.shape[:-2].numel(), call.extent
+        size = (entries, cells(extent.queries, down), cells(extent.keys, across))
+        wide = torch.promote_types(call.query.dtype, torch.float32)
+        self.sums, self.peak = (torch.zeros(size, dtype=wide, device=extent.device) for _ in range(2))
+        self.logsumexp = None if logsumexp is None else logsumexp.reshape(entries, -1)
+
+    def take(self, strip: Strip) -> None:
+        """Queries are pooled first, along whole rows of memory; then the few rows that are left, along the keys."""
+        band, column = strip.rows.start >> self.down, strip.columns.start >> self.across
+        weights = strip.parts * self._share(strip)[..., None]
+        if not weights.numel():
+            return
+        weights = _filled(weights, -2, strip.rows.start - (band << self.down), 1 << self.down)
+        weights = _filled(weights, -1, strip.columns.start - (column << self.across), 1 << self.across)
+        rows = rearrange(weights, "n (band high) k -> n band high k", high=1 << self.down)
+        place = (
+            strip.entries,
+            slice(band, band + rows.shape[1]),
+            slice(column, column + (rows.shape[-1] >> self.across)),
+        )
+        self.sums[place] += _columns(rows.sum(-2), self.across).sum(-1)
+        largest = _columns(rows.amax(-2), self.across).amax(-1)
+        self.peak[place] = torch.maximum(self.peak[place], largest)  # a band may go on in the next strip
+
+    def _share(self, strip: Strip) -> Tensor:
+        if self.logsumexp is None:
+            return strip.share
+        total = self.logsumexp[strip.entries, strip.rows]
+        looking = (strip.total > 0) & total.isfinite()
+        return torch.where(looking, (strip.largest - total).exp(), 0.0)
+
+    def answer(self) -> Cells:
+        """Sums and peaks."""
+        return Cells(sums=self.sums, peak=self.peak, down=self.down, across=self.across)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Whole:
+    """Everything about one head that costs a pass."""
+
+    cells: Cells
+    summary: Summary
+
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return 2 * self.cells.sums.numel() + 3 * self.summary.entropy.numel() + self.summary.received.numel()
+
+
+def whole_of(call: Call) -> Whole:
+    """One pass over a call, at the lowest level whose cells are few enough to keep."""
+    level = kept_level(call.extent.queries, call.extent.keys)
+    blocks, summing = Blocking(call, level, level), Summing(call)
+    tall = max(ROOM // max(call.extent.keys, 1) >> level, 1) << level  # whole bands, which need no filling
+    ask(call, blocks, summing, room=tall * max(call.extent.keys, 1))
+    return Whole(cells=blocks.answer(), summary=summing.answer())
+
+
+def kept_level(queries: int, keys: int) -> int:
+    """The lowest level at which a map is kept whole."""
+    level = 0
+    while cells(queries, level) * cells(keys, level) > CELLS:
+        level += 1
+    return level
+
+
+def cells(positions: int, level: int) -> int:
+    """How many cells of a level cover so many positions."""
+    return -(-positions >> level)
+
+
+def _blocks(values: Tensor, high: int, wide: int) -> Tensor:
+    values = _filled(_filled(values, -1, 0, wide), -2, 0, high)
+    return rearrange(values, "n (h high) (w wide) -> n h high w wide", high=high, wide=wide)
+
+
+def _columns(values: Tensor, level: int) -> Tensor:
+    return rearrange(values, "n h (w wide) -> n h w wide", wide=1 << level)
+
+
+def _filled(values: Tensor, axis: int, before: int, block: int) -> Tensor:
+    """Zeros before, and as many behind as make whole blocks."""
+    after = -(before + values.shape[axis]) % block
+    if not before and not after:
+        return values
+    return F.pad(values, (before, after) if axis == -1 else (0, 0, before, after))

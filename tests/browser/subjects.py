@@ -1,0 +1,124 @@
+"""What is looked at in the tests of the page: a translation, a text, a picture and a sound."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.attention.masks import causal
+from regard.attention.multihead import MultiHeadAttention
+from regard.data.tokenizer import Tokenizer
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.runs.translator import Translator
+from regard.sight.explorer.exhibit import Exhibit, Picture
+from regard.sight.explorer.translations import Translating
+from regard.sight.explorer.watched import exhibit_of
+from regard.sight.watch import watch
+
+WORDS = [
+    "look",
+    "where",
+    "it",
+    "looks",
+    ",",
+    "and",
+    "see",
+    "what",
+    "it",
+    "sees",
+    ";",
+    "then",
+    "ask",
+    "why",
+    "it",
+    "looked",
+    "there",
+    "at",
+    "all",
+    ".",
+]
+
+
+class Reader(torch.nn.Module):
+    """Two layers of self-attention that are not alike."""
+
+    def __init__(self, heads: int = 4, *, forwards: bool = False) -> None:
+        super().__init__()
+        self.first, self.second = (MultiHeadAttention(32, heads) for _ in range(2))
+        self.forwards = forwards
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = None if self.forwards else causal()
+        x = x + 3 * self.first(x, mask=mask)
+        return x + self.second(3 * x, mask=mask)
+
+
+def tokens_of(count: int) -> list[str]:
+    """Running text with the space before each word, as byte-level tokenizers have it."""
+    return [(" " if place else "") + WORDS[place % len(WORDS)] for place in range(count)]
+
+
+def _vectors(count: int) -> Tensor:
+    """Vectors near those of their neighbours, so that the maps have something to show."""
+    place = torch.arange(count)[:, None] * torch.exp(-torch.arange(16) * 0.4)
+    return 2 * torch.cat([place.sin(), place.cos()], -1) + torch.randn(count, 32)
+
+
+def text(count: int = 40, tokens: list[str] | None = None) -> Exhibit:
+    """A text read by causal self-attention."""
+    model = Reader()
+    with torch.no_grad(), watch(model) as seen:
+        model(_vectors(count)[None])
+    return exhibit_of(seen, tokens or tokens_of(count), name=f"{count} tokens")
+
+
+def translation(beam: int = 3) -> Exhibit:
+    """An untrained translator: what it writes is nonsense, and every part of it is there."""
+    lines = ["the old house by the sea", "the house", "an old sea", "see the old house"]
+    own = Tokenizer.train(lines, kind="word", size=60)
+    config = TransformerConfig(
+        source_vocabulary=own.size, target_vocabulary=own.size, width=32, heads=4, inner=32, depth=2
+    )
+    while True:  # some of them have nothing to say
+        translator = Translator(Transformer(config).eval(), {"source": own})
+        translator.decoding = replace(translator.decoding, longest=1.0, extra=0)
+        made = Translating(translator=translator, source="the old house by the sea", beam=beam).look({}, [])
+        if all(len(output.steps or ()) > 3 for output in made.outputs or ()):
+            return made
+
+
+def picture() -> Exhibit:
+    """Patches of a picture and one more token."""
+    y, x = np.mgrid[0:56, 0:56]
+    pixels = np.stack([4 * x, 4 * y, 2 * (x + y)], -1).astype(np.uint8)
+    model = Reader(forwards=True)
+    with torch.no_grad(), watch(model) as seen:
+        model(_vectors(50)[None])
+    return exhibit_of(seen, image=pixels, grid=(7, 7), name="a picture")
+
+
+def sound() -> Exhibit:
+    """Frames of a spectrogram: a picture one row of patches high, that has a length in seconds."""
+    bands, frames = np.mgrid[0:80, 0:120]
+    loud = 127 + 127 * np.sin(bands / 9 + frames / 14)
+    pixels = np.repeat(loud[..., None], 3, -1).astype(np.uint8)
+    model = Reader(forwards=True)
+    with torch.no_grad(), watch(model) as seen:
+        model(_vectors(60)[None])
+    made = exhibit_of(seen, image=pixels, grid=(1, 60), name="a sound")
+    sides = tuple(replace(side, seconds=1.2) if isinstance(side, Picture) else side for side in made.sides)
+    return replace(made, sides=sides, kind="sound")
+
+
+def weights(exhibit: Exhibit, layer: int, head: int, entry: int = 0) -> Tensor:
+    """softmax(QKᵀ/√d) written out in float64; NaN where a query may not look."""
+    call = exhibit.panels[layer].call(entry, [head])
+    query, key = call.query.double().squeeze(), call.key.double().squeeze()
+    scores = query @ key.T / math.sqrt(query.shape[-1])
+    hidden = torch.zeros_like(scores, dtype=torch.bool)
+    if call.mask is not None:
+        extent = call.extent
+        hidden = ~call.mask.block(extent.rows, extent.columns, extent).squeeze().expand_as(scores)
+    return torch.softmax(scores.masked_fill(hidden, -math.inf), -1).masked_fill(hidden, math.nan)

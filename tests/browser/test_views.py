@@ -1,0 +1,154 @@
+"""Every view, of everything that can be looked at."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from browser.subjects import picture, sound, text, translation, weights
+from browser.visiting import Visit
+
+from regard.sight.explorer.exhibit import Exhibit
+
+Open = Callable[..., Visit]
+Serve = Callable[..., str]
+SUBJECTS: dict[str, Callable[[], Exhibit]] = {
+    "translation": translation,
+    "text": lambda: text(4096),
+    "image": picture,
+    "sound": sound,
+}
+VIEWS = {
+    "translation": ["Atlas", "Map", "Text", "Decode", "Touch", "Compare"],
+    "text": ["Atlas", "Map", "Text", "Compare"],
+    "image": ["Atlas", "Map", "Picture", "Compare"],
+    "sound": ["Atlas", "Map", "Picture", "Compare"],
+}
+
+
+def painted(made: Visit) -> bool:
+    """Whether some canvas of the view has more than one colour on it."""
+    return bool(
+        made.page.evaluate(
+            """() => [...document.querySelectorAll('main canvas')].some(canvas => {
+              if (!canvas.width || !canvas.height) return false;
+              const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');
+              copy.drawImage(canvas, 0, 0);
+              const pixels = new Uint32Array(copy.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+              return new Set(pixels).size > 8;
+            })"""
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", SUBJECTS)
+def test_each_view_is_drawn(kind: str, visit: Open, served: Serve) -> None:
+    made = visit(served(SUBJECTS[kind]()))
+    tabs = made.page.get_by_role("tab")
+    assert tabs.all_inner_texts() == VIEWS[kind]
+    for name in VIEWS[kind]:
+        made.page.get_by_role("tab", name=name).click()
+        if name == "Touch":
+            made.page.get_by_role("switch").first.wait_for()
+        elif name == "Text" and kind == "text":
+            made.page.locator("[data-place]").nth(4095).wait_for(state="attached")
+        else:
+            made.until(lambda: painted(made))
+        assert made.state()["view"] == name.lower()
+
+
+def test_the_atlas_has_every_head_and_is_sorted_by_what_is_measured(visit: Open, served: Serve) -> None:
+    exhibit = text()
+    made = visit(served(exhibit))
+    heads = made.page.locator("button.head")
+    assert heads.count() == 8
+    for sort in ("entropy", "sink"):
+        made.page.get_by_label("sorted by").select_option(sort)
+        made.until(lambda: "…" not in "".join(heads.all_inner_texts()))
+        said = [re.search(r"\.(\d)\n([\d.e−]+)", each) for each in heads.all_inner_texts()]
+        numbers = [float(each[2].replace("−", "-")) for each in said if each]
+        assert numbers == sorted(numbers, reverse=True)
+        exact = [weights(exhibit, layer, head).nan_to_num() for layer in range(2) for head in range(4)]
+        if sort == "entropy":
+            want = [(-each * each.clamp_min(1e-30).log()).sum(-1).mean().item() for each in exact]
+        else:
+            want = [each[:, 0].mean().item() for each in exact]
+        assert numbers == pytest.approx(sorted(want, reverse=True), rel=2e-3, abs=6e-4)
+    heads.first.click()
+    assert made.state()["view"] == "map"
+    assert len(made.state()["heads"]) == 1
+
+
+def test_pointing_at_a_word_names_what_it_looks_at_and_who_looks_at_it(visit: Open, served: Serve) -> None:
+    exhibit = text(30)
+    exact = weights(exhibit, 1, 2).nan_to_num()
+    made = visit(served(exhibit, at="view=text&layer=1&heads=2&form=flow"))
+    word = made.page.locator("[data-place='12']")
+    word.hover()
+    said = made.until_said("is looked at by")
+    first, second = (
+        [float(each) for each in re.findall(r"\b(?:0\.0*[1-9]\d{2}|1\.000)", part)]
+        for part in said.split("looked at by")
+    )
+    large = lambda row: [each for each in row.topk(5).values.tolist() if each >= 1e-3]  # noqa: E731
+    assert first == pytest.approx(large(exact[12]), rel=2e-3, abs=6e-4)
+    assert second == pytest.approx(large(exact[:, 12]), rel=2e-3, abs=6e-4)
+    darkest = made.page.evaluate(
+        """() => { const light = element => getComputedStyle(element).backgroundColor.match(/\\d+/g).slice(0, 3)
+             .reduce((sum, each) => sum + +each, 0);
+           return [...document.querySelectorAll('[data-place]')].filter(each => each.style.backgroundColor)
+             .sort((one, other) => light(one) - light(other))[0].dataset.place }"""
+    )
+    assert int(darkest) == exact[12].argmax().item()
+
+
+def test_lines_join_the_words_of_a_translation(visit: Open, served: Serve) -> None:
+    made = visit(served(translation(), at="view=text&layer=5"))
+    made.until(lambda: painted(made))
+    made.page.get_by_role("group", name="looks", exact=False).first.wait_for()
+    made.page.locator("[data-side=query][data-place='1']").hover()
+    assert "looks at" in made.until_said("looks at")
+    made.page.locator("[data-side=key][data-place='2']").click()
+    assert made.state()["key"] == "2"
+    assert "is looked at by" in made.until_said("is looked at by")
+
+
+@pytest.mark.parametrize("kind", ["image", "sound"])
+def test_a_patch_that_is_clicked_lights_what_it_looks_at(kind: str, visit: Open, served: Serve) -> None:
+    exhibit = SUBJECTS[kind]()
+    exact = weights(exhibit, 1, 0)
+    made = visit(served(exhibit, at="view=picture&layer=1&heads=0"))
+    made.until(lambda: painted(made))
+    box = made.page.get_by_role("application").bounding_box()
+    made.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 40)
+    chosen = int(made.state()["query"])
+    said = made.until_said("looks at:")
+    numbers = [float(each) for each in re.findall(r" ((?:0\.0*[1-9]\d{2}|1\.000))", said.split(":", 1)[1])]
+    assert numbers[0] == pytest.approx(exact[chosen].max().item(), rel=2e-3, abs=6e-4)
+
+
+def test_decoding_is_stepped_through_and_every_hypothesis_has_its_own(visit: Open, served: Serve) -> None:
+    exhibit = translation()
+    made = visit(served(exhibit, at="view=decode"))
+    steps = exhibit.outputs[0].steps
+    assert made.page.locator("button.step").count() == len(steps)
+    made.until_said("step 1 of")
+    made.page.keyboard.press("ArrowRight")
+    made.until_said("step 2 of")
+    shown = made.page.get_by_label("Alternatives at step 2").inner_text()
+    for token, probability in steps[1].alternatives[:3]:
+        assert token in shown
+        assert f"{100 * probability:.0f} %" in shown or f"{100 * probability:.1f} %" in shown
+    made.page.keyboard.press("ArrowDown")
+    made.until(lambda: made.state().get("entry") == "1")
+    assert made.page.locator("button.step").count() == len(exhibit.outputs[1].steps)
+
+
+def test_two_heads_are_compared_and_their_difference_is_named(visit: Open, served: Serve) -> None:
+    exhibit = text(30)
+    one, other = (weights(exhibit, 1, head).nan_to_num() for head in (1, 3))
+    made = visit(served(exhibit, at="view=compare&layer=1&heads=1&other=0_1_0_3"))
+    told = made.page.get_by_text("of their mass differently")
+    told.wait_for()
+    apart = 100 * (one - other).abs().sum(-1).mean().item() / 2
+    made.until(lambda: abs(int(re.search(r"(\d+) %", told.inner_text())[1]) - apart) <= 0.6)
+    assert made.page.get_by_role("application").count() == 3

@@ -1,0 +1,159 @@
+"""Every answer to the page equals what weights written out in float64 say."""
+
+import numpy as np
+import pytest
+import torch
+from sight.explorer.small import seen_of
+from sight.explorer.written import cells, weights
+from torch import Tensor
+
+from regard.errors import RegardError
+from regard.sight.explorer import answers as module
+from regard.sight.explorer import small_maps as maps_module
+from regard.sight.explorer import tiles
+from regard.sight.explorer.answers import Answers
+from regard.sight.explorer.hall import Hall
+from regard.sight.explorer.packs import unpack
+from regard.sight.explorer.tiles import Place, sample
+from regard.sight.explorer.watched import exhibit_of
+
+N = 37
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return Answers(Hall([exhibit_of(seen_of(N, batch=3))]))
+
+
+@pytest.fixture
+def costly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in (tiles, module, maps_module):
+        monkeypatch.setattr(each, "CHEAP", 300)
+
+
+def exact(answers: Answers, layer: int, entry: int) -> Tensor:
+    """[heads, q, k]."""
+    return weights(answers.hall.exhibit(0).panels[layer].layer.intact())[entry]
+
+
+def close(found: np.ndarray, wanted: Tensor, rtol: float = 1e-3) -> None:
+    np.testing.assert_allclose(np.nan_to_num(found), wanted.numpy(), rtol=rtol, atol=1e-6)
+
+
+def test_a_tile_of_single_tokens_is_the_weights(answers: Answers) -> None:
+    header, arrays = unpack(answers.tile(0, 1, 2, [1], Place(down=0, across=0, row=0, column=0), exact=False))
+    assert header["approximate"] is False
+    close(arrays["mass"], exact(answers, 1, 2)[1])
+    close(arrays["peak"], exact(answers, 1, 2)[1])
+    assert np.isnan(arrays["mass"][3, 4])
+    assert not np.isnan(arrays["mass"][4, 3])
+
+
+def test_several_heads_are_averaged_and_the_peak_is_of_any(answers: Answers) -> None:
+    _, arrays = unpack(answers.tile(0, 0, 1, [0, 1], Place(down=2, across=2, row=0, column=0), exact=True))
+    each = [cells(head, 2, 2) for head in exact(answers, 0, 1)]
+    close(arrays["mass"], torch.stack([mass for mass, _ in each]).mean(0))
+    close(arrays["peak"], torch.stack([peak for _, peak in each]).amax(0))
+
+
+def test_no_heads_named_are_all_heads(answers: Answers) -> None:
+    place = Place(down=0, across=0, row=0, column=0)
+    assert answers.tile(0, 0, 0, [], place, exact=True) == answers.tile(0, 0, 0, [0, 1], place, exact=True)
+
+
+def test_margins_are_entropy_and_received_mass(answers: Answers) -> None:
+    _, arrays = unpack(answers.margins(0, 0, 2, [1], exact=False))
+    w = exact(answers, 0, 2)[1]
+    close(arrays["entropy"], -torch.xlogy(w, w).sum(-1), rtol=1e-4)
+    close(arrays["received"], w.sum(0), rtol=1e-4)
+
+
+def test_a_row_is_what_one_query_looks_at_in_every_head(answers: Answers) -> None:
+    _, arrays = unpack(answers.row(0, 1, 0, 20))
+    close(arrays["weights"], exact(answers, 1, 0)[:, 20])
+    assert np.isnan(arrays["weights"][:, 21:]).all()
+    assert not np.isnan(arrays["weights"][:, :21]).any()
+
+
+def test_a_column_is_who_looks_at_one_key(answers: Answers) -> None:
+    _, arrays = unpack(answers.column(0, 1, 0, 20, [0, 1], exact=True))
+    close(arrays["weights"], exact(answers, 1, 0)[:, :, 20])
+    assert np.isnan(arrays["weights"][:, :20]).all()
+
+
+def test_the_atlas_has_a_map_and_measures_of_every_head(answers: Answers) -> None:
+    header, arrays = unpack(answers.atlas(0, 0, 1, 64))
+    w = exact(answers, 0, 1)
+    close(arrays["maps"], w)
+    assert np.isnan(arrays["maps"][:, 0, 1:]).all()
+    assert not np.isnan(np.diagonal(arrays["maps"], 0, 1, 2)).any()
+    assert header["measures"] == ["entropy", "distance", "sink", "previous", "peak"]
+    place = torch.arange(N)
+    apart = (place[:, None] - place).abs()
+    close(arrays["entropy"], -torch.xlogy(w, w).sum(-1).mean(-1), rtol=1e-4)
+    close(arrays["distance"], (w * apart).sum(-1).mean(-1), rtol=1e-4)
+    close(arrays["sink"], w[:, :, 0].mean(-1), rtol=1e-4)
+    close(arrays["previous"], w.diagonal(-1, 1, 2).sum(-1) / N, rtol=1e-4)
+    close(arrays["peak"], w.amax(-1).mean(-1), rtol=1e-4)
+
+
+@pytest.mark.usefixtures("costly")
+def test_what_is_costly_is_first_answered_from_some_queries(answers: Answers) -> None:
+    place = Place(down=3, across=3, row=0, column=0)
+    first, quick = unpack(answers.tile(0, 0, 0, [0], place, exact=False))
+    assert first["approximate"] is True
+    assert first["sampled"] >= 1
+    w = exact(answers, 0, 0)[0]
+    rows = sample(range(N), 8, first["sampled"])
+    of_rows, _ = cells(w[rows], 0, 3)
+    bands = torch.stack([of_rows[rows // 8 == band].mean(0) for band in range(5)])
+    close(quick["mass"], bands)
+    then, slow = unpack(answers.tile(0, 0, 0, [0], place, exact=True))
+    assert then["approximate"] is False
+    close(slow["mass"], cells(w, 3, 3)[0])
+    again, _ = unpack(answers.tile(0, 0, 0, [0], place, exact=False))  # now it is known
+    assert again["approximate"] is False
+
+
+@pytest.mark.usefixtures("costly")
+def test_margins_and_columns_of_some_queries_leave_the_others_open(answers: Answers) -> None:
+    w = exact(answers, 0, 0)[0]
+    header, arrays = unpack(answers.margins(0, 0, 0, [0], exact=False))
+    assert header["approximate"] is True
+    known = ~np.isnan(arrays["entropy"])
+    assert 0 < known.sum() < N
+    close(arrays["entropy"][known], -torch.xlogy(w, w).sum(-1)[torch.from_numpy(known)], rtol=1e-4)
+    header, arrays = unpack(answers.column(0, 0, 0, 0, [0], exact=False))
+    assert header["approximate"] is True
+    known = ~np.isnan(arrays["weights"][0])
+    close(arrays["weights"][0][known], w[torch.from_numpy(known), 0])
+
+
+@pytest.mark.usefixtures("costly")
+def test_an_atlas_of_some_queries_is_exact_for_those(answers: Answers) -> None:
+    header, arrays = unpack(answers.atlas(0, 0, 0, 8))
+    assert header["approximate"] is True
+    rows = sample(range(N), 5, 1)
+    w = exact(answers, 0, 0)[:, rows]
+    place = torch.arange(N)
+    close(arrays["distance"], (w * (rows[:, None] - place).abs()).sum(-1).mean(-1), rtol=1e-4)
+    close(arrays["entropy"], -torch.xlogy(w, w).sum(-1).mean(-1), rtol=1e-4)
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda a: a.row(0, 0, 0, 37), "query 37, but there are only 37"),
+        (lambda a: a.row(0, 2, 0, 0), "layer 2, but there are only 2"),
+        (lambda a: a.row(0, 0, 3, 0), "entry 3, but there are only 3"),
+        (lambda a: a.row(1, 0, 0, 0), "exhibit 1, but there are only 1"),
+        (lambda a: a.atlas(0, 0, 0, 999), "small maps of 999 cells"),
+        (lambda a: a.media(0, 0, 0), "which is no picture"),
+        (lambda a: a.importance(0, 0), "there is no model to run again"),
+        (lambda a: a.margins(0, 0, 0, [9], exact=True), "head 9, but there are only 2"),
+    ],
+)
+def test_what_is_not_there_is_named(answers: Answers, ask, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(RegardError, match=message):
+        ask(answers)

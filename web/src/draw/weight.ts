@@ -1,0 +1,17 @@
+// Weights written as numbers: three significant digits, and no exponent before it is needed.
+
+export function amount(value: number): string {
+  if (Number.isNaN(value)) return "–";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size < 1e-3) return value.toExponential(1).replaceAll("-", "−");
+  return value.toPrecision(size >= 1 ? 4 : 3).replace(/^-/, "−");
+}
+
+export function percent(value: number): string {
+  if (Number.isNaN(value)) return "–";
+  const hundredths = 100 * value;
+  if (hundredths > 0 && hundredths < 0.1) return "<0.1 %";
+  const digits = hundredths === 0 || (hundredths >= 10 && hundredths < 99) || hundredths >= 99.95 ? 0 : 1;
+  return `${hundredths.toFixed(digits)} %`;
+}
