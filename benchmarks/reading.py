@@ -16,13 +16,14 @@ import torch
 from measuring import machine
 
 from regard.data.batches import END, Images, Pairs, Sequences
-from regard.data.digits import SIDE
+from regard.data.digits import SIDE, digit_split
 from regard.data.lines import Report
-from regard.data.reader import MOST, spoken
+from regard.data.reader import MOST, Hand, spoken
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.tasks.telling import splits_of
 from regard.runs.teller import Describer
+from regard.sight.senses import picture_of_words
 from regard.sight.watch import watch
 
 GROUPS = {  # by the last two digits of the group of three that the word belongs to
@@ -97,6 +98,18 @@ def report(run: Path) -> dict[str, object]:
     }
 
 
+def draw(run: Path, path: Path) -> None:
+    """Where each word looked, for a test strip with a seventy or a ninety at its end."""
+    strips = Hand(digit_split().test).strips(range(100), seed=0)
+    chosen = next(
+        n for n, number in enumerate(strips.numbers) if number > 99_999 and number % 100 // 10 in (7, 9)
+    )
+    reader: Describer = load(run, device="cpu")
+    picture_of_words(reader, strips.pixels[chosen], title=reader.caption([strips.pixels[chosen]])[0]).png(
+        path
+    )
+
+
 def main() -> None:
     """Measure, write."""
     parser = argparse.ArgumentParser(
@@ -125,11 +138,15 @@ def main() -> None:
     for row in found:
         cells = [f"{row[n]:.1%}" if isinstance(row[n], float) else str(row[n]) for n in names]
         lines.append("| " + " | ".join(cells) + " |")
+    means = [sum(row[name] for row in found) / len(found) for name in ("validation", "test", *GROUPS)]  # type: ignore[misc]
+    lines.append("| **mean** | | | " + " | ".join(f"{mean:.1%}" for mean in means) + " |")
+    lines += ["", "![Where the words of a test strip look](reader-looks.png)"]
     print("\n".join(lines))
     print(json.dumps(found, indent=1))
     if options.out:
         (options.out / "reader-looks.md").write_text("\n".join(lines) + "\n")
         (options.out / "reader-looks.json").write_text(json.dumps(found, indent=1) + "\n")
+        draw(options.runs[0], options.out / "reader-looks.png")
 
 
 if __name__ == "__main__":
