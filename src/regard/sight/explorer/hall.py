@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-import regard
+from regard import __version__
 from regard.errors import RegardError
 from regard.sight.explorer.exhibit import Change, Exhibit, Panel, Subject, Touched
 from regard.sight.explorer.tiles import TILE
@@ -56,7 +56,7 @@ class Hall:
         return {
             "version": 1,
             "title": self.title,
-            "library": regard.__version__,
+            "library": __version__,
             "mode": "served",
             "tile": TILE,
             "exhibits": [exhibit.manifest(number) for number, exhibit in shown],

@@ -77,7 +77,7 @@ def sampled_tile(call: Call, place: Place) -> Tile:
     queries, keys = place.queries(call), place.keys(call)
     bands = cells(len(queries), place.down)
     some = max(1, CHEAP // max(1, 2 * cost(call, bands)))
-    rows = sample(queries, 1 << place.down, some)
+    rows = sample(queries, 1 << place.down, some).to(call.extent.device)
     if len(rows) == len(queries):
         return tile(call, place, None)
     asked = part(call, rows)
