@@ -29,7 +29,7 @@ def accuracies(run: Path) -> dict[str, float]:
     recipe, model = RunFolder.existing(run).load_recipe(), load(run, device="cpu").model
     if not isinstance(recipe.data, SameData):
         raise TypeError(f"{run} is not of two senses")
-    found = {}
+    found: dict[str, float] = {}
     for taken in TAKEN:
         feed = same.feed_of(replace(recipe, data=replace(recipe.data, without=taken)), "test", Report())
         with evaluating(model):
