@@ -1,6 +1,6 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
-import { onePage } from "./build/one-page.js";
+import { onePage } from "./making/one-page.js";
 
 export default defineConfig({
   plugins: [

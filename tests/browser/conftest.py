@@ -1,5 +1,6 @@
 """A real browser, cut off from every network but this machine, that reports whatever a page does wrong."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ PATIENCE = 30_000  # milliseconds: on a busy machine everything takes its time
 def chromium() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
+        if os.environ.get("REGARD_BROWSER") == "required":
+            pytest.fail("no chromium is installed, and REGARD_BROWSER says that one is required")
         pytest.skip("no chromium is installed")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

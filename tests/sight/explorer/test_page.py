@@ -15,7 +15,7 @@ FILES = ("index.html", "package-lock.json", "package.json", "tsconfig.json", "vi
 def hash_of_sources() -> str:
     """sha256 over the name and the content of every source file, in the order of their names."""
     found = [*FILES]
-    for folder in ("build", "src"):
+    for folder in ("making", "src"):
         found += [path.relative_to(WEB).as_posix() for path in (WEB / folder).rglob("*") if path.is_file()]
     digest = hashlib.sha256()
     for name in sorted(found):
