@@ -323,9 +323,9 @@ def test_every_page_of_a_concept_shows_a_picture_and_is_in_the_index() -> None:
 
 
 def test_every_view_of_the_explorer_is_shown_and_small() -> None:
-    page = (ROOT / "docs" / "explorer.md").read_text()
+    pages = (ROOT / "docs" / "explorer.md").read_text() + (ROOT / "README.md").read_text()
     views = list((ROOT / "docs" / "explorer").iterdir())
-    assert {view.name for view in views} == set(re.findall(r"\]\(explorer/([\w-]+\.png)\)", page))
+    assert {view.name for view in views} == set(re.findall(r"[(/]explorer/([\w-]+\.png)[)\"]", pages))
     assert all(view.stat().st_size < 150_000 for view in views)
 
 
