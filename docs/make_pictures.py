@@ -545,12 +545,14 @@ def speech(path: Path) -> None:
     notes = {"do": 523.25, "mi": 659.25, "sol": 783.99}
     played = ["do", "mi", "sol", "mi", "do"]
     sung = {name: _note(pitch, seconds=0.2) for name, pitch in notes.items()}
-    melody, *alone = _frames([torch.cat([sung[name] for name in played]), *sung.values()])
+    (melody,) = _frames([torch.cat([sung[name] for name in played])])
     tokens = melody.reshape(-1, 2, melody.shape[1]).mean(1)
-    query = torch.stack([frames.mean(0) for frames in alone])
+    length = len(tokens) // len(played)
+    firsts = [played.index(name) * length for name in notes]
+    query = torch.stack([tokens[first : first + length].mean(0) for first in firsts])
     weights = weigh(query, tokens, score=Cosine(), scale=12.0)
     title = " ".join(played)
-    note = "log-mel frames; query: a note's spectrum; keys: the spectra of two frames each"
+    note = "log-mel frames; query: a note as it is heard first; keys: two frames each"
     grid = (1, len(tokens))
     lit(spectrogram(melody.mT), weights, words=[*notes], grid=grid, smooth=False, title=title, note=note).png(
         path

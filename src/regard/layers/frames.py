@@ -68,9 +68,10 @@ def mel_filters(
 def log_mel(
     samples: Float[Tensor, "b n"], lengths: Int[Tensor, " b"], spectrum: Spectrum
 ) -> Float[Tensor, "b frames bands"]:
-    """log(Σ_f M[band, f] |STFT[f]|² + ε) of Hann windows, less its mean, over its deviation, in each recording.
+    """log(Σ_f M[band, f] |STFT[f]|² + ε) of Hann windows, each band less its mean in the recording, all over their deviation.
 
-    Without the mean, loudness no longer matters. Zeros at padding.
+    Without the means it matters neither how loud a recording is nor how its microphone colours it (Atal 1974). Zeros at
+    padding.
     """
     count = -(-samples.shape[1] // spectrum.hop)
     room = max(0, (count - 1) * spectrum.hop + spectrum.window - samples.shape[1])
@@ -142,10 +143,10 @@ def _real(x: Float[Tensor, "b *c n"], lengths: Int[Tensor, " b"]) -> Float[Tenso
 
 
 def _standard(x: Float[Tensor, "b t d"], count: Int[Tensor, " b"]) -> Float[Tensor, "b t d"]:
-    """Mean 0 and variance 1 over the real numbers of each recording; silence stays 0."""
+    """Mean 0 in every band and variance 1 over all, of the real numbers of each recording; silence stays 0."""
     real = (torch.arange(x.shape[1], device=x.device) < count[:, None])[..., None]
     numbers = (count.clamp_min(1) * x.shape[2])[:, None, None]
-    mean = torch.where(real, x, 0.0).sum((1, 2), keepdim=True) / numbers
+    mean = torch.where(real, x, 0.0).sum(1, keepdim=True) / count.clamp_min(1)[:, None, None]
     centred = torch.where(real, x - mean, 0.0)
     variance = centred.square().sum((1, 2), keepdim=True) / numbers
     return centred / (variance + 1e-5).sqrt()
