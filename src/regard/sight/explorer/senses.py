@@ -19,9 +19,8 @@ from regard.runs.sorter import Sorter
 from regard.runs.teller import Teller
 from regard.sight.explorer.changes import changed
 from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Output, Panel, Picture, Plain
-from regard.sight.explorer.texts import likeliest
+from regard.sight.explorer.texts import importance_for_class, likeliest
 from regard.sight.explorer.written import Written
-from regard.sight.interventions import importance
 from regard.sight.pictures.photo import photo
 from regard.sight.senses import ground_of
 from regard.sight.watch import watch
@@ -68,15 +67,7 @@ class Perceiving:
 
     def importance(self, exhibit: Exhibit, panel: Panel) -> Float[Tensor, " heads"]:
         """How much less likely the likeliest class gets without each head."""
-        model, batch = self._attending(), self._batch()
-        with evaluating(model):
-            best = int(model.predict(batch)[0].argmax())
-
-        def metric() -> float:
-            with evaluating(model):
-                return float(model.predict(batch)[0, best])
-
-        return -importance(model, {panel.layer.name: panel.heads}, metric).change[panel.layer.name]
+        return importance_for_class(self._attending(), self._batch(), panel)
 
     def _batch(self) -> Any:
         return self.sorter.reader.batch([self.given]).to(self.sorter.device)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -11,6 +12,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.evaluating import evaluating
 from regard.decoding.sampling import sample
 from regard.errors import RegardError
+from regard.models.labelling import Labelling
 from regard.runs.inputs import TextReader
 from regard.runs.sorter import Sorter
 from regard.runs.writer import Writer
@@ -119,15 +121,7 @@ class Sorting:
 
     def importance(self, exhibit: Exhibit, panel: Panel) -> Float[Tensor, " heads"]:
         """How much less likely the likeliest class gets without each head."""
-        batch, model = self._batch(), self.sorter.model
-        with evaluating(model):
-            best = int(model.predict(batch)[0].argmax())
-
-        def metric() -> float:
-            with evaluating(model):
-                return float(model.predict(batch)[0, best])
-
-        return -importance(model, {panel.layer.name: panel.heads}, metric).change[panel.layer.name]
+        return importance_for_class(self.sorter.model, self._batch(), panel)
 
     def _batch(self) -> Sequences:
         return TextReader(self._tokenizer).batch([self.text]).to(self.sorter.device)
@@ -137,6 +131,18 @@ class Sorting:
         if not isinstance(self.sorter.reader, TextReader):
             raise RegardError(f"this classifier reads a {self.sorter.reader.what}, not a text")
         return self.sorter.reader.tokenizer
+
+
+def importance_for_class(model: Labelling[Any], batch: Any, panel: Panel) -> Float[Tensor, " heads"]:
+    """How much less likely the likeliest class of the first input gets without each head, in nats."""
+    with evaluating(model):
+        best = int(model.predict(batch)[0].argmax())
+
+    def metric() -> float:
+        with evaluating(model):
+            return float(model.predict(batch)[0, best])
+
+    return -importance(model, {panel.layer.name: panel.heads}, metric).change[panel.layer.name]
 
 
 def likeliest(likely: Float[Tensor, " classes"], labels: Sequence[str]) -> tuple[tuple[str, float], ...]:
