@@ -98,13 +98,16 @@ def test_the_margins_are_the_entropy_and_the_received_mass(visit: Open, served: 
     exact = weights(exhibit, 0, 0).nan_to_num()
     made = visit(served(exhibit, at="view=map&heads=0"))
     made.until_exact()
-    with made.page.expect_download() as download:
-        made.page.get_by_role("button", name="as SVG").click()
-    svg = download.value.path().read_text()
+
+    def said() -> list[float]:
+        with made.page.expect_download() as download:
+            made.page.get_by_role("button", name="as SVG").click()
+        return [float(each) for each in re.findall(r"≤ ([\d.]+)", download.value.path().read_text())]
+
+    made.until(lambda: len(said()) == 2)  # margins come after the map
     entropy = (-exact * exact.clamp_min(1e-30).log()).sum(-1).max().item()
     received = exact.sum(0).max().item()
-    said = [float(each) for each in re.findall(r"≤ ([\d.]+)", svg)]
-    assert said == pytest.approx([entropy, received], rel=2e-3)
+    assert said() == pytest.approx([entropy, received], rel=2e-3)
 
 
 def test_the_table_names_the_heaviest_keys(visit: Open, served: Serve) -> None:
