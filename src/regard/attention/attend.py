@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
+from regard.attention.kernels.additive_fused import fused_additive, obstacle
 from regard.attention.kernels.fused import fused
 from regard.attention.kernels.written import additive, written
 from regard.attention.masks import Mask
@@ -72,22 +73,25 @@ def attend(
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which kernel computes a call, how that kernel is told the mask, and what ruled out the fused one."""
+    """Which kernel computes a call, how that kernel is told the mask, and what ruled out a fused one."""
 
-    kernel: Literal["fused", "written"]
-    mask: Literal["nothing", "causal flag", "matrix"]
+    kernel: Literal["fused", "fused additive", "written"]
+    mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix"]
     ruled_out: str | None = None
 
 
 def choose(call: Call, reach: Reach | None) -> Choice:
     """The kernel for a call. Nothing decides but the call: not training, not gradients, not who is watching."""
     bounded = reach is not None and not reach.everything
-    if isinstance(call.score, Additive):
-        ruled_out = "the additive score is no dot product, so no fused kernel computes it"
+    unable = obstacle(call.query.device, call.query.dtype) if isinstance(call.score, Additive) else None
+    if unable is not None:
+        ruled_out = f"the additive score is no dot product, and {unable}"
     elif call.bias is not None and call.bias.learned:
         ruled_out = (
             f"the bias {type(call.bias).__name__} is learned, and fused kernels give a bias no gradient"
         )
+    elif isinstance(call.score, Additive):
+        return Choice(kernel="fused additive", mask="nothing" if reach is None else reach.form)
     else:
         flag = reach is not None and reach.triangular and call.bias is None
         return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
@@ -119,7 +123,20 @@ def compute(
     allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
     bias = call.biases()
     scale = call.scale * call.score.factor(call.query.shape[-1])
-    if choice.kernel == "fused":
+    if choice.kernel == "fused additive" and isinstance(call.score, Additive):
+        band, rest = ((None, None), None) if reach is None else (reach.bounded, reach.besides_band())
+        mixed = fused_additive(
+            query,
+            key,
+            call.score.vector,
+            value,
+            band=band,
+            rest=rest,
+            bias=bias,
+            scale=scale,
+            dropout=dropout,
+        )
+    elif choice.kernel == "fused":
         triangular = choice.mask == "causal flag"
         mixed = fused(
             query, key, value, bias=bias, allowed=allowed, triangular=triangular, scale=scale, dropout=dropout
