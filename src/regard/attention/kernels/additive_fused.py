@@ -6,7 +6,6 @@ imported when a kernel first runs, and nothing here needs it before.
 
 import importlib.util
 import os
-from functools import cache
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,15 +14,18 @@ from torch import Tensor
 from regard.attention.kernels.axes import four_axes, spread
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+# Asked once, here: torch.compile traces the choice of a kernel, and should find constants.
+INSTALLED = importlib.util.find_spec("triton") is not None
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def obstacle(device: torch.device, dtype: torch.dtype) -> str | None:
     """Why the Triton kernels cannot compute this, or None."""
-    if device.type != "cuda" and not (device.type == "cpu" and _interpreted()):
+    if device.type != "cuda" and not (device.type == "cpu" and INTERPRETED):
         return f"its own fused kernel is for CUDA, not for the {device.type.upper()}"
     if dtype not in DTYPES:
         return f"its own fused kernel does not compute in {str(dtype).removeprefix('torch.')}"
-    if not _installed():
+    if not INSTALLED:
         return "its own fused kernel needs Triton, which is not installed"
     return None
 
@@ -127,12 +129,3 @@ def _differentiate(ctx, upstream, _):  # type: ignore[no-untyped-def]
 
 
 _attend.register_autograd(_differentiate, setup_context=_remember)
-
-
-@cache
-def _installed() -> bool:
-    return importlib.util.find_spec("triton") is not None
-
-
-def _interpreted() -> bool:
-    return os.environ.get("TRITON_INTERPRET") == "1"

@@ -17,14 +17,15 @@ def forward(problem: Problem, value: Tensor) -> tuple[Tensor, Tensor]:
     batch, heads, queries, _ = problem.query.shape
     out = value.new_empty(batch, heads, queries, value.shape[-1])
     lse = value.new_empty(batch, heads, queries, dtype=torch.float32)
-    tile = problem.tiles[1]
     features = max(16, min(256, triton.next_power_of_2(value.shape[-1])))
+    some, keys, warps = problem.others, problem.tiles[1], problem.tiles[1] // 32
+    if value.dtype == torch.float32:  # a product in float32 lies in registers, and spills when it is larger
+        some, keys, warps = 16, 32, 8 if features > 128 else 4
     tensors, numbers, flags = problem.given(value)
-    grid = (batch * heads, triton.cdiv(queries, problem.others), triton.cdiv(value.shape[-1], features))
+    grid = (batch * heads, triton.cdiv(queries, some), triton.cdiv(value.shape[-1], features))
     forward_kernel[grid](
-        *tensors, out, lse, *numbers, **flags,
-        QUERIES=problem.others, KEYS=tile, VALUES=features, num_warps=tile // 32,
-    )  # fmt: skip
+        *tensors, out, lse, *numbers, **flags, QUERIES=some, KEYS=keys, VALUES=features, num_warps=warps
+    )
     return out, lse
 
 

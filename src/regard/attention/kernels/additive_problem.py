@@ -1,6 +1,5 @@
 """A call of additive attention as its Triton kernels take it: rows prepared, strides counted, work cut to size."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ import triton  # type: ignore[import-untyped,import-not-found,unused-ignore]
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention.kernels.additive_fused import INTERPRETED
 from regard.attention.kernels.additive_tiles import prepare_kernel
 
 ROOM = 1 << 25  # slopes that the backward pass holds at a time: 128 MB of float32, twice, and their weights
@@ -19,7 +19,7 @@ UNROLL = 4  # pairs of hidden units in one turn of a loop
 HIDDEN = (32, 16, 8)  # hidden units that a program of the backward pass takes: the first that divides
 _FAR = 1 << 30  # where a band has no limit
 
-HARDWARE = os.environ.get("TRITON_INTERPRET", "0") != "1"  # the interpreter knows no machine instructions
+HARDWARE = not INTERPRETED  # the interpreter knows no machine instructions
 
 
 @dataclass(frozen=True)
