@@ -172,6 +172,23 @@ def test_a_translation_is_written_anew_under_a_forbidden_pair() -> None:
     assert panel.call(0).extent.queries == len(side(hall.exhibit(1), 2).tokens[0])
 
 
+def test_what_is_written_under_a_forbidden_pair_was_found_under_it() -> None:
+    loaded = translator(beam=2)
+    hall = Hall([exhibit_of_run(loaded, SOURCE)])
+    told, _ = hall.touch(
+        0, {}, [Change(kind="forbid", layer="decoder.0.cross", queries=(1, 2), keys=(0, 1, 2))]
+    )
+    for entry in told["entries"]:
+        assert len(loaded.target.encode(entry["name"])) > 2  # long enough to ask both queries
+        with (
+            evaluating(loaded.model),
+            intervene(loaded.model, {"decoder.0.cross": forbid(queries=[1, 2], keys=[0, 1, 2])}),
+        ):
+            each = score(loaded.model, loaded.pairs([SOURCE], [entry["name"]]))[0].tokens
+        ended = len(each) <= 5  # five tokens are the most this translator writes: the fifth cuts it off
+        assert entry["logprob"] == pytest.approx(sum(each if ended else each[:-1]), abs=1e-4)
+
+
 def test_reading_all_anew_at_every_step_writes_the_same_translation() -> None:
     loaded = translator(beam=3)
     from regard.runs.translator import Translator
