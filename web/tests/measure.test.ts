@@ -12,6 +12,7 @@ test("a label is cut to its room, and whole where there is enough", () => {
 
 test("a map leaves its labels the room they take", () => {
   const names = { queries: ["nine", "hundred"], keys: ["a"], queryTitle: "query", keyTitle: "key" };
-  const { left } = roomFor(names);
+  const { left, top } = roomFor({ ...names, keys: ["0.02 s"] });
+  expect(fitting("0.02 s", 14, top - 7 - 16)).toBe("0.02 s"); // upright, under the titles
   expect(fitting("hundred", 14, left - 9)).toBe("hundred");
 });

@@ -29,7 +29,7 @@ export function roomFor(names: Names): { left: number; top: number } {
   const widest = (texts: readonly string[]) => texts.slice(0, 500).reduce((most, text) => Math.max(most, widthOf(label(text), LARGEST)), 0);
   return {
     left: Math.min(150, Math.max(62, 12 + widest(names.queries))),
-    top: Math.min(112, Math.max(44, 12 + BELOW_TITLES + widest(names.keys) / Math.SQRT2)),
+    top: Math.min(112, Math.max(44, 12 + BELOW_TITLES + widest(names.keys))), // they may stand upright
   };
 }
 
