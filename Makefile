@@ -28,7 +28,7 @@ bench: $(VENV)/dev       ## attention against the written-out form and against t
 	@$(BIN)/python benchmarks/attention.py
 
 page:            ## check, test and build the page of the explorer (needs Node ≥ 20.19; its build is committed)
-	@cd web && npm install --no-save --no-audit --no-fund && npm run check && npm test && npm run build
+	@cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
 
 clean:           ## remove the environment, the pictures and the runs
 	rm -rf $(VENV) pictures runs web/node_modules

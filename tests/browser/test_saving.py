@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import math
 from collections.abc import Callable
 from xml.etree import ElementTree
@@ -10,6 +11,8 @@ import pytest
 from browser.subjects import picture, text, translation, weights
 from browser.visiting import Visit
 from PIL import Image
+
+from regard.sight.explorer.exhibit import Change
 
 Open = Callable[..., Visit]
 Serve = Callable[..., str]
@@ -34,6 +37,45 @@ def test_pictures_of_each_view_are_pictures(view: str, visit: Open, served: Serv
     drawn = ElementTree.fromstring(saved(made, "SVG").decode())
     assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
     assert len(list(drawn.iter())) > 8
+
+
+def test_what_was_touched_is_saved_with_what_became_of_it(visit: Open, served: Serve) -> None:
+    exhibit = translation()
+    made = visit(served(exhibit, at="view=touch"))
+    made.page.get_by_role("switch", name="encoder.0.attention, head 1").click()
+    made.page.locator(".changed").wait_for()
+    dropped = exhibit.subject.look({}, [Change(kind="drop", layer="encoder.0.attention", heads=(1,))])
+    held = json.loads(saved(made, "JSON"))
+    assert held["changes"] == [{"kind": "drop", "layer": "encoder.0.attention", "heads": [1]}]
+    assert held["answer"]["text"] == exhibit.outputs[0].text
+    assert held["touched"]["text"] == dropped.outputs[0].text
+    assert held["touched"]["logprob"] == pytest.approx(dropped.entries[0].logprob, abs=1e-4)
+    rows = list(csv.DictReader(io.StringIO(saved(made, "CSV").decode())))
+    assert [row["text"] for row in rows if row["of"] == "change"] == [
+        "encoder.0.attention: head 1 switched off"
+    ]
+    tokens = [row for row in rows if (row["of"], row["what"]) == ("touched", "token")]
+    assert [row["text"] for row in tokens] == [step.token for step in dropped.outputs[0].steps]
+    for row, step in zip(tokens, dropped.outputs[0].steps, strict=True):
+        assert float(row["probability"]) == pytest.approx(step.probability, abs=1e-5)
+    written = "".join(ElementTree.fromstring(saved(made, "SVG").decode()).itertext())
+    assert "touched" in written
+    assert "encoder.1.attention" in written
+    assert min(Image.open(io.BytesIO(saved(made, "PNG"))).size) > 300
+
+
+def test_the_drawing_of_a_decode_holds_its_hypotheses_and_its_beam(visit: Open, served: Serve) -> None:
+    exhibit = translation()
+    made = visit(served(exhibit, at="view=decode"))
+    made.until_said("step 1 of")
+    drawn = ElementTree.fromstring(saved(made, "SVG").decode())
+    words = " ".join(each.text or "" for each in drawn.iter("{http://www.w3.org/2000/svg}text"))
+    for entry in exhibit.entries:
+        assert entry.name in words
+    assert "fell out" in words
+    rows = list(csv.DictReader(io.StringIO(saved(made, "CSV").decode())))
+    fates = [row["its fate"] for row in rows if row["step"] == "1" and row["its fate"]]
+    assert fates == [branch.fate for branch in exhibit.search[0]]
 
 
 def test_a_picture_lit_is_saved_as_it_is_shown(visit: Open, served: Serve) -> None:

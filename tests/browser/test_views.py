@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from browser.subjects import picture, sound, text, translation, weights
+from browser.subjects import picture, senses, sound, text, translation, weights
 from browser.visiting import Visit
 
 from regard.sight.explorer.exhibit import Exhibit
@@ -16,12 +16,14 @@ SUBJECTS: dict[str, Callable[[], Exhibit]] = {
     "text": lambda: text(4096),
     "image": picture,
     "sound": sound,
+    "senses": senses,
 }
 VIEWS = {
     "translation": ["Atlas", "Map", "Text", "Decode", "Touch", "Compare"],
     "text": ["Atlas", "Map", "Text", "Compare"],
     "image": ["Atlas", "Map", "Picture", "Compare"],
     "sound": ["Atlas", "Map", "Picture", "Compare"],
+    "senses": ["Atlas", "Map", "Picture", "Touch", "Compare"],
 }
 
 
@@ -141,6 +143,43 @@ def test_decoding_is_stepped_through_and_every_hypothesis_has_its_own(visit: Ope
     made.page.keyboard.press("ArrowDown")
     made.until(lambda: made.state().get("entry") == "1")
     assert made.page.locator("button.step").count() == len(exhibit.outputs[1].steps)
+
+
+def test_one_sense_asks_another_from_where_it_is_clicked(visit: Open, served: Serve) -> None:
+    exhibit = senses()
+    names = [panel.layer.name for panel in exhibit.panels]
+    layer = names.index("first_asks.blocks.0.cross")
+    exact = weights(exhibit, layer, 1)
+    made = visit(served(exhibit, at=f"view=picture&layer={layer}&heads=1"))
+    made.until(lambda: painted(made))
+    box = made.page.locator(".asking canvas").bounding_box()
+    made.page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + 0.4 * box["height"])
+    assert made.state()["query"] == "6"  # the second row of four, the third in it
+    said = made.until_said("What patch 1,2 looks at in the sound")
+    numbers = [float(each) for each in re.findall(r"s ((?:0\.\d+|1\.000))", said.split(":", 1)[1])]
+    assert numbers[0] == pytest.approx(exact[6].max().item(), rel=2e-3, abs=6e-4)
+    made.page.get_by_role("application").focus()
+    made.page.keyboard.press("ArrowDown")
+    assert made.state()["query"] == "10"
+
+
+def test_the_beam_is_shown_with_what_fell_out_of_it(visit: Open, served: Serve) -> None:
+    exhibit = translation()
+    assert exhibit.search is not None
+    made = visit(served(exhibit, at="view=decode&step=1"))
+    table = made.page.get_by_role("table", name="The beam at step 2")
+    rows = table.locator("tbody tr")
+    assert rows.count() == len(exhibit.search[1])
+    for row, branch in zip(rows.all(), exhibit.search[1], strict=True):
+        assert row.get_attribute("data-fate") == branch.fate
+        shown = row.inner_text()
+        assert branch.text in shown
+        assert ("fell out" in shown) == (branch.fate == "fell")
+        number = float(re.search(r"[−-]?\d+\.\d+", shown)[0].replace("−", "-"))
+        assert number == pytest.approx(branch.logprob, rel=2e-3)
+    lead = next(branch.leads[-1] for branch in exhibit.search[1] if branch.leads and branch.leads[-1])
+    table.get_by_role("button", name=f"Hypothesis {lead + 1}").click()
+    assert made.state()["entry"] == str(lead)
 
 
 def test_two_heads_are_compared_and_their_difference_is_named(visit: Open, served: Serve) -> None:

@@ -63,6 +63,17 @@ def test_two_inputs_and_two_runs_are_four_exhibits(runs: Path, tmp_path: Path) -
     assert [exhibit["name"] for exhibit in manifest_of(page)["exhibits"]] == ["one", "two", "one", "two"]
 
 
+def test_a_run_is_compared_with_its_own_checkpoints(runs: Path, tmp_path: Path) -> None:
+    page, kept = tmp_path / "page.html", runs / "numbers" / "checkpoints"
+    file = next(kept.glob("step-00000002-*"))
+    others = ["--against", kept / "step-2", "--against", file]
+    assert ended("look", runs / "numbers", "one", *others, "--export", page) == 0
+    abouts = [exhibit["about"].split(" · ")[0] for exhibit in manifest_of(page)["exhibits"]]
+    assert abouts == [str(runs / "numbers"), *[f"step 2 of {runs / 'numbers'}"] * 2]
+    assert ended("look", file, "one", "--export", page) == 0
+    assert manifest_of(page)["exhibits"][0]["about"].startswith("step 2 of ")
+
+
 def test_all_heads_are_drawn(runs: Path, tmp_path: Path) -> None:
     assert (
         ended("look", runs / "numbers", "one", "--png", tmp_path / "a.png", "--svg", tmp_path / "a.svg") == 0
@@ -97,6 +108,7 @@ def test_it_serves_until_it_is_interrupted(runs: Path) -> None:
         (["texts", "one", "--target", "two"], "only a translator, a captioner or a transcriber has one"),
         (["numbers", "one", "--tokens", "3"], "only a language model"),
         (["texts", "one", "--beam", "3"], "only a model that writes a target"),
+        (["numbers/checkpoints/step-3", "one"], "no such checkpoint; there are step-2, step-4"),
         (["texts", "one", "--export", "/nowhere/page.html"], "cannot be written"),
     ],
 )

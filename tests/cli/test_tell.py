@@ -83,6 +83,14 @@ def test_classify_takes_pairs_two_by_two_or_by_a_tab(capsys, place):
     assert "two belong together" in refused(capsys, "classify", place / "same", picture)
 
 
+def test_a_pair_is_looked_at(capsys, place, tmp_path):
+    picture, sound = place / "digit.png", place / "spoken" / "4_bo_0.wav"
+    page = tmp_path / "page.html"
+    said(capsys, "look", place / "same", picture, sound, "--export", page)
+    assert '"kind":"senses"' in page.read_text(encoding="utf-8")
+    assert "two belong together" in refused(capsys, "look", place / "same", picture)
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

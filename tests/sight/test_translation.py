@@ -13,7 +13,7 @@ from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.translator import Translator
 from regard.sight.pictures.heatmap import Heatmap
-from regard.sight.translation import looks_of, merged, picture_of, words_of
+from regard.sight.translation import decoder_looks, looks_of, merged, picture_of, words_of
 
 TEXT = ["the old house by the sea", "the house", "an old sea"]
 
@@ -198,3 +198,42 @@ def test_special_tokens_and_whole_words_stand_alone() -> None:
 def test_what_cannot_be_drawn_is_refused(make, source: str, options: dict, said: str) -> None:
     with pytest.raises(RegardError, match=said):
         picture_of(make(), source, **options)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_sharpest_block_is_the_one_whose_words_look_most_at_one_thing(
+    monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    """Of a text the END on either side does not count; of a picture the last patch is one like the others."""
+    from regard.data.batches import Images, Pairs, Sequences
+    from regard.sight.layer import Layer
+
+    at_end = torch.tensor([[0.1, 0.1, 0.8], [0.2, 0.1, 0.7], [0.3, 0.4, 0.3]])  # sharp where the source ends
+    within = torch.tensor([[0.5, 0.4, 0.1], [0.4, 0.5, 0.1], [0.3, 0.4, 0.3]])
+    last_word = torch.tensor(
+        [[0.3, 0.4, 0.3], [0.4, 0.3, 0.3], [0.0, 1.0, 0.0]]
+    )  # sharp where the target ends
+    blocks = {"decoder.0": at_end, "decoder.1": within, "decoder.2": last_word}
+    monkeypatch.setattr(
+        Layer, "weights", lambda self, heads=None: blocks[self.name.removesuffix(".cross")].expand(1, 1, 3, 3)
+    )
+    own = tokenizer()
+    model = Transformer(
+        TransformerConfig(
+            source_vocabulary=own.size, target_vocabulary=own.size, width=8, heads=1, depth=1, decoder_depth=3
+        )
+    ).eval()
+    target = Sequences.of([[5, 6, END]])
+    pair = Pairs(Sequences.of([[5, 6, END]]), target)
+    if not ended:
+        from regard.models.captioner import Captioner, CaptionerConfig
+
+        config = CaptionerConfig(
+            channels=1, image_size=(4, 12), patch=(4, 4), target_vocabulary=own.size, width=8, heads=1, depth=1,
+            decoder_depth=3,
+        )  # fmt: skip
+        model, pair = Captioner(config).eval(), Pairs(Images(torch.rand(1, 1, 4, 12)), target)
+    weights, note = decoder_looks(model, pair, None, None)
+    sharpest = "decoder.1" if ended else "decoder.0"
+    assert sharpest in note
+    torch.testing.assert_close(weights, blocks[sharpest].double())

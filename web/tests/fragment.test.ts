@@ -19,6 +19,8 @@ test("what is written is read back", () => {
     form: "lines",
     step: 3,
     other: { exhibit: 1, layer: 7, entry: 0, heads: [] },
+    table: true,
+    backwards: true,
   };
   expect(readFragment(writeFragment("a-token_1", state))).toEqual({ token: "a-token_1", state });
   expect(readFragment(writeFragment(null, START))).toEqual({ token: null, state: START });

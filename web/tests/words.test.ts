@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { linesOf } from "../src/draw/textlines";
-import { names, spelling, words } from "../src/draw/words";
+import { following, names, spelling, words } from "../src/draw/words";
 import { blended, heaviest } from "../src/state/rows";
 
 test("spaces before tokens become gaps, and pieces of words stay together", () => {
@@ -50,4 +50,10 @@ test("the heaviest come first, and what is not looked at is left out", () => {
     { place: 0, weight: 0.25 },
   ]);
   expect(heaviest(Float32Array.from([0, NaN]), 3)).toEqual([]);
+});
+
+test("what could have stood at a place is named as what stands there", () => {
+  const tokens = ["neuf", " cent", "-", "dix"];
+  expect(following(tokens, 2, ["-", " cent", "vingt", "</s>"])).toEqual(["-", "cent", "·vingt", "</s>"]);
+  expect(following(tokens, 0, ["neuf", "six"])).toEqual(["neuf", "six"]);
 });

@@ -2,12 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, Run, incoming, only_one, out_as_json, say
-from regard.errors import RegardError
+from regard.cli.texts import Device, Run, incoming, only_one, out_as_json, pairs, say
 
 if TYPE_CHECKING:
     from regard.runs.sorter import Sorter
@@ -50,7 +49,7 @@ def classify(
     if picture is not None:
         only_one(texts, 2 if what == "pair" else 1)
     for some in incoming(texts):
-        inputs = _pairs(some) if what == "pair" else some
+        inputs = pairs(some) if what == "pair" else some
         for given, likely in zip(inputs, sorter.probabilities(inputs), strict=True):
             label = max(likely, key=likely.__getitem__)
             if json:
@@ -68,15 +67,6 @@ def classify(
                 drawn = picture_of_class(sorter, given, title=f"{label}, {likely[label]:.1%}")
                 drawn.write(picture)
                 say(f"wrote {picture}")
-
-
-def _pairs(given: list[str]) -> list[Any]:
-    """Lines with a tab between two files, or arguments two by two."""
-    if all("\t" in each for each in given):
-        return [tuple(each.split("\t", 1)) for each in given]
-    if len(given) % 2:
-        raise RegardError(f"{len(given)} files: two belong together, a picture and a recording")
-    return [*zip(given[::2], given[1::2], strict=True)]
 
 
 def bars(likely: dict[str, float], *, most: int = 5, length: int = 30) -> list[str]:

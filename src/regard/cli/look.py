@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, run_folders, say
+from regard.cli.texts import Device, pairs, run_folders, say
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ regard look runs/read-digits strip.png
 regard look runs/spoken-digits seven.wav
 regard look runs/shakespeare "ROMEO:" --tokens 80 --export romeo.html
 regard look runs/numbers "two hundred and one" --against runs/numbers-recurrent
+regard look runs/numbers "two hundred and one" --against runs/numbers/checkpoints/step-500
+regard look runs/same-digit seven.png seven.wav
 regard look saved.safetensors
 """
 
@@ -28,7 +30,7 @@ def look(
     what: Annotated[
         Path,
         typer.Argument(
-            help="The folder of a run, or a file that seen.save wrote.",
+            help="The folder of a run, one of its checkpoints, or a file that seen.save wrote.",
             show_default=False,
             autocompletion=run_folders,
         ),
@@ -36,7 +38,8 @@ def look(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="What the run is to look at: texts, files of text, of pictures or of recordings."
+            help="What the run is to look at: texts, files of text, of pictures or of recordings. "
+            "Two senses: a picture and a recording, again and again."
         ),
     ] = None,
     target: Annotated[
@@ -51,7 +54,10 @@ def look(
     tokens: Annotated[int, typer.Option(min=0, help="Tokens that a language model adds to the text.")] = 0,
     against: Annotated[
         list[Path] | None,
-        typer.Option(help="Another run to compare with, on the same inputs.", autocompletion=run_folders),
+        typer.Option(
+            help="Another run, or another checkpoint, to compare with on the same inputs.",
+            autocompletion=run_folders,
+        ),
     ] = None,
     export: Annotated[
         Path | None, typer.Option(help="Write one HTML file, to open anywhere, and stop.", show_default=False)
@@ -65,9 +71,11 @@ def look(
     device: Device = None,
 ) -> None:
     """See where a model looks: every layer and head, from the whole text down to single tokens."""
+    from regard.runs.checkpoint import called
+
     exhibits = (
         _saved(what, inputs)
-        if what.is_file()
+        if what.is_file() and called(what) is None
         else _of_runs(
             [what, *(against or [])], inputs, target=target, beam=beam, tokens=tokens, device=device
         )
@@ -109,11 +117,22 @@ def _of_runs(
     found = []
     for run in runs:
         loaded = load(run, device=device)
+        wanted = pairs(inputs) if getattr(getattr(loaded, "reader", None), "what", "") == "pair" else inputs
         found += [
-            exhibit_of_run(loaded, given, target=target, beam=beam, more=tokens, name=str(run))
-            for given in inputs
+            exhibit_of_run(loaded, given, target=target, beam=beam, more=tokens, name=_named(run))
+            for given in wanted
         ]
     return found
+
+
+def _named(run: Path) -> str:
+    """A run, or what of it: the same input of several is told apart by this."""
+    from regard.runs.checkpoint import called
+
+    checkpoint = called(run)
+    if checkpoint is None:
+        return str(run)
+    return f"{checkpoint.path.name.split('-')[0]} {checkpoint.step} of {checkpoint.path.parent.parent}"
 
 
 def _draw(exhibit: "Exhibit", paths: Sequence[Path]) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,6 +54,15 @@ def only_one(given: list[str] | None, count: int = 1) -> None:
     """Refuse to draw several things into one file."""
     if given is None or len(given) != count:
         raise RegardError(f"--picture draws one; {len(given or []) // count} were given as arguments")
+
+
+def pairs(given: Sequence[str]) -> list[Any]:
+    """Lines with a tab between two files, or arguments two by two."""
+    if all("\t" in each for each in given):
+        return [tuple(each.split("\t", 1)) for each in given]
+    if len(given) % 2:
+        raise RegardError(f"{len(given)} files: two belong together, a picture and a recording")
+    return [*zip(given[::2], given[1::2], strict=True)]
 
 
 def incoming(texts: list[str] | None) -> Iterator[list[str]]:

@@ -18,6 +18,7 @@ from regard.models.seeing import PictureConfig
 from regard.models.transcriber import Transcriber
 from regard.models.vision import Vision
 from regard.runs.building import build_model
+from regard.runs.checkpoint import called
 from regard.runs.folder import RunFolder
 from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
 from regard.runs.reading import build
@@ -37,17 +38,20 @@ class _Described:
 def load(run: str | os.PathLike[str], *, device: str | torch.device | None = None) -> Any:
     """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.caption([…])`,
     `.transcribe([…])`, `.score(…)`, whichever it can. Without a device, a GPU where there is one.
+
+    Of a checkpoint, "runs/x/checkpoints/step-500", it is the model as it was then.
     """
-    folder = RunFolder.existing(run)
+    checkpoint = called(run)
+    folder = RunFolder.existing(run if checkpoint is None else checkpoint.path.parent.parent)
     config = folder.load_config()
     described = {key: value for key, value in config.items() if key not in ("model_type", "id2label")}
     model = build_model(build(_Described, {"model": described}, where=str(folder.config)).model)
-    tensors = folder.load_weights()
+    tensors = folder.load_weights() if checkpoint is None else checkpoint.weights()
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         raise RegardError(
-            f"{folder.weights} does not fit {folder.config}: {str(error).splitlines()[-1].strip()}"
+            f"{folder.weights if checkpoint is None else checkpoint.path} does not fit {folder.config}: {str(error).splitlines()[-1].strip()}"
         ) from None
     model = model.to(chosen_device(device)).eval()
     recipe, tokenizers = folder.load_recipe(), folder.load_tokenizers()

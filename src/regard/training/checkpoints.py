@@ -7,49 +7,19 @@ far. The digest, of SHA-256 over the contents, is part of the name: it cannot be
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import safetensors
 import safetensors.torch
 from torch import Tensor
 
 from regard.errors import RegardError
+from regard.runs.checkpoint import Checkpoint as Checkpoint
+from regard.runs.checkpoint import Kind as Kind
+from regard.runs.checkpoint import found as found
 
-Kind = Literal["step", "best"]
-
-_NAME = re.compile(r"(step|best)-(\d{8,})-([0-9a-f]{16})\.safetensors")
 _UNFINISHED = ".part"
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A file and what its name says."""
-
-    path: Path
-    step: int
-
-    def intact(self) -> bool:
-        """Whether the contents are those that were written."""
-        try:
-            with self.path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()[:16] == self.path.stem[-16:]
-        except OSError:
-            return False
-
-    def about(self) -> dict[str, Any]:
-        """What was written beside the tensors."""
-        with safetensors.safe_open(self.path, "pt") as file:
-            return json.loads(file.metadata()["about"])
-
-    def tensors(self, prefix: str = "") -> dict[str, Tensor]:
-        """The tensors whose names begin so, by the rest of their names."""
-        with safetensors.safe_open(self.path, "pt") as file:
-            names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118, it is no mapping
-            return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
 
 
 def write(
@@ -80,12 +50,6 @@ def write(
             ) from error
         raise
     return Checkpoint(path, step)
-
-
-def found(folder: Path, kind: Kind = "step") -> list[Checkpoint]:
-    """The checkpoints of a folder, oldest first, by their names alone."""
-    names = [match for path in folder.glob(f"{kind}-*") if (match := _NAME.fullmatch(path.name))]
-    return sorted((Checkpoint(folder / name[0], int(name[2])) for name in names), key=lambda each: each.step)
 
 
 def newest(folder: Path, *, broken: Callable[[Checkpoint], None]) -> Checkpoint | None:

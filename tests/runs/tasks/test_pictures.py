@@ -126,3 +126,27 @@ def test_wrong_pictures_are_refused_by_name(tmp_path):
         viewer.classify([torch.rand(3, 8, 8)])
     with pytest.raises(RegardError, match=r"nowhere\.png"):
         viewer.classify(["nowhere.png"])
+
+
+@pytest.mark.parametrize("told", ["label", "caption"])
+def test_a_table_of_pictures_has_classes_or_captions_by_their_usual_names(tmp_path, told):
+    parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    files = []
+    for number in range(60):
+        path = tmp_path / f"{number}.png"
+        Image.new("L", (4, 4), 4 * number).save(path)
+        files.append(path.read_bytes())
+    texts = {name: [f"{name} {number}" for number in range(60)] for name in ("label", "caption")}
+    parquet.write_table(pyarrow.table({"image": files, **texts}), tmp_path / "all.parquet")
+    data = ImageData(train=str(tmp_path / "all.parquet"), size=(4, 4), channels=1, held_out=0.2)
+    pools = pools_of(data, Report(), told=told)
+    found = [
+        (text, pool.batch([at]).pixels[0, 0, 0, 0])
+        for pool in pools.values()
+        for at, text in enumerate(pool.told)
+    ]
+    assert len(found) == 60
+    for text, pixel in found:
+        name, number = text.split()
+        assert name == told
+        assert round(pixel.item() * 255) == 4 * int(number)

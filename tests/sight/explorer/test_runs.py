@@ -127,6 +127,40 @@ def test_a_forbidden_pair_gets_no_weight_and_changes_the_answer() -> None:
     assert told["entries"][0]["logprob"] == pytest.approx(wanted, abs=1e-4)
 
 
+@pytest.mark.parametrize("factor", [2.0, 0.5, -1.0])
+def test_a_scaled_head_is_one_whose_part_of_the_output_map_is_scaled(factor: float) -> None:
+    loaded = translator(beam=1)
+    hall = Hall([exhibit_of_run(loaded, SOURCE, target="four two")])
+    change = Change(kind="scale", layer="decoder.1.cross", heads=(1,), factor=factor)
+    told, _ = hall.touch(0, {}, [change])
+    module = loaded.model.get_submodule("decoder.1.cross")
+    with torch.no_grad():
+        module.output.weight[:, 8:] *= factor  # of two heads of 8 the second
+    wanted = loaded.score([SOURCE], ["four two"])[0]
+    assert told["entries"][0]["logprob"] == pytest.approx(wanted, abs=1e-4)
+    assert told["entries"][0]["logprob"] != pytest.approx(hall.exhibit(0).entries[0].logprob, abs=1e-4)
+    assert told["touched"]["changes"][0]["factor"] == factor
+
+
+@pytest.mark.parametrize("heads", [(0,), None])
+def test_a_uniform_head_is_one_that_asks_nothing(heads: tuple[int, ...] | None) -> None:
+    loaded = translator(beam=1)
+    hall = Hall([exhibit_of_run(loaded, SOURCE, target="four two")])
+    told, _ = hall.touch(0, {}, [Change(kind="uniform", layer="decoder.0.attention", heads=heads)])
+    panel = next(p for p in hall.exhibit(1).panels if p.layer.name == "decoder.0.attention")
+    alike = torch.ones(3, 3).tril() / torch.tensor([[1.0], [2.0], [3.0]])
+    torch.testing.assert_close(panel.layer.weights()[0, 0], alike)
+    assert torch.allclose(panel.layer.weights()[0, 1], alike) == (heads is None)
+    # Without a query all keys score the same.
+    module = loaded.model.get_submodule("decoder.0.attention")
+    with torch.no_grad():
+        some = slice(0, 8 if heads else 16)
+        module.input.all.weight[some] = 0.0
+        module.input.all.bias[some] = 0.0
+    wanted = loaded.score([SOURCE], ["four two"])[0]
+    assert told["entries"][0]["logprob"] == pytest.approx(wanted, abs=1e-4)
+
+
 def test_a_translation_is_written_anew_under_a_forbidden_pair() -> None:
     loaded = translator(beam=2)
     hall = Hall([exhibit_of_run(loaded, SOURCE)])
@@ -136,6 +170,23 @@ def test_a_translation_is_written_anew_under_a_forbidden_pair() -> None:
     assert told["entries"][0]["name"]
     panel = next(p for p in hall.exhibit(1).panels if p.layer.name == "decoder.0.attention")
     assert panel.call(0).extent.queries == len(side(hall.exhibit(1), 2).tokens[0])
+
+
+def test_what_is_written_under_a_forbidden_pair_was_found_under_it() -> None:
+    loaded = translator(beam=2)
+    hall = Hall([exhibit_of_run(loaded, SOURCE)])
+    told, _ = hall.touch(
+        0, {}, [Change(kind="forbid", layer="decoder.0.cross", queries=(1, 2), keys=(0, 1, 2))]
+    )
+    for entry in told["entries"]:
+        assert len(loaded.target.encode(entry["name"])) > 2  # long enough to ask both queries
+        with (
+            evaluating(loaded.model),
+            intervene(loaded.model, {"decoder.0.cross": forbid(queries=[1, 2], keys=[0, 1, 2])}),
+        ):
+            each = score(loaded.model, loaded.pairs([SOURCE], [entry["name"]]))[0].tokens
+        ended = len(each) <= 5  # five tokens are the most this translator writes: the fifth cuts it off
+        assert entry["logprob"] == pytest.approx(sum(each if ended else each[:-1]), abs=1e-4)
 
 
 def test_reading_all_anew_at_every_step_writes_the_same_translation() -> None:

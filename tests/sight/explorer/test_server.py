@@ -82,6 +82,11 @@ def test_a_question_is_answered_with_a_compressed_pack(showing: Showing) -> None
         ({"Host": "evil.example"}, "127.0.0.1"),
         ({"Host": "127.0.0.1.evil.example:80"}, "127.0.0.1"),
         ({"Host": None}, "127.0.0.1"),
+        ({"Host": "0.0.0.0:80"}, "127.0.0.1"),
+        ({"Host": "[::1]:80"}, "127.0.0.1"),
+        ({"Host": "localhost.:80"}, "127.0.0.1"),
+        ({"Origin": "http://127.0.0.1:1"}, "origin"),  # another server of this machine
+        ({"Origin": "http://localhost"}, "origin"),
         ({"Origin": "http://evil.example"}, "origin"),
         ({"Origin": "null"}, "origin"),
         ({"Origin": "https://127.0.0.1"}, "origin"),
@@ -151,6 +156,21 @@ def test_a_mistake_is_answered_with_one_line(showing: Showing, path: str, status
             '{"exhibit": 0, "input": {}, "changes": [{"kind": "drop", "layer": "first", "heads": ["0"]}]}',
             "heads",
         ),
+        (
+            '{"exhibit": 0, "input": {}, "changes": [{"kind": "scale", "layer": "first", "heads": [0], "factor": NaN}]}',
+            "give a finite number",
+        ),
+        (
+            '{"exhibit": 0, "input": {}, "changes": [{"kind": "scale", "layer": "a", "heads": [0], "factor": 1e999}]}',
+            "give a finite number",
+        ),
+        (
+            '{"exhibit": 0, "input": {}, "changes": [{"kind": "scale", "layer": "a", "heads": [0], "factor": 1%s}]}'
+            % ("0" * 400),
+            "give a finite number",
+        ),
+        ("[" * 100_000, "not JSON"),
+        ('{"exhibit": 1%s, "input": {}, "changes": []}' % ("0" * 5000), "not JSON"),
         ('{"exhibit": 0, "input": {}, "changes": []}', "there is no model to run again"),
     ],
 )
@@ -158,6 +178,27 @@ def test_a_touch_that_makes_no_sense_is_refused(showing: Showing, body: str, mes
     answer = ask(showing, "/api/touch", method="POST", body=body)
     assert answer[0] == 400
     assert message in error(answer)
+
+
+def test_a_touch_from_elsewhere_runs_nothing(showing: Showing) -> None:
+    """A form or a fetch of another page: it cannot know the token, and cannot send it without being asked first."""
+    body = '{"exhibit": 0, "input": {}, "changes": []}'
+    kinds = {"Content_Type": "text/plain", "Origin": "http://evil.example"}
+    assert ask(showing, "/api/touch", method="POST", body=body, **kinds)[0] == 403
+    assert ask(showing, "/api/touch", method="POST", body=body, X_Regard_Token=None)[0] == 403
+    assert ask(showing, "/api/touch")[0] == 405
+
+
+def test_a_head_named_many_times_is_asked_once(showing: Showing, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.sight.explorer.answers import Answers
+
+    asked: list[int] = []
+    tile = Answers._tile
+    monkeypatch.setattr(
+        Answers, "_tile", lambda self, head, *rest: asked.append(head.head) or tile(self, head, *rest)
+    )
+    assert ask(showing, TILE.replace("heads=0", "heads=" + ",".join("1" * 2000)))[0] == 200
+    assert asked == [1]
 
 
 def test_a_question_too_large_is_refused(showing: Showing) -> None:

@@ -6,13 +6,14 @@ from regard.data.batches import SPECIAL
 from regard.data.tokenizer import Tokenizer
 from regard.models.captioner import Captioner, CaptionerConfig
 from regard.models.classifier import Classifier, ClassifierConfig
+from regard.models.fusion import Fusion, FusionConfig
 from regard.models.hearing import Hearing, HearingConfig
 from regard.models.language import LanguageConfig, LanguageModel
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transcriber import Transcriber, TranscriberConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vision import Vision, VisionConfig
-from regard.runs.inputs import PictureReader, SoundReader, TextReader
+from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
 from regard.runs.settings import Decoding
 from regard.runs.sorter import Sorter
 from regard.runs.teller import Describer, Scribe
@@ -85,3 +86,11 @@ def listener() -> Sorter:
     torch.manual_seed(4)
     config = HearingConfig(classes=3, bands=8, **SIZES)
     return Sorter(Hearing(config).eval(), SoundReader(config), ["seven", "two", "three"])
+
+
+def fused() -> Sorter:
+    """A classifier of a picture and a recording."""
+    torch.manual_seed(4)
+    config = FusionConfig(channels=1, image_size=(8, 8), patch=(2, 2), bands=8, **SIZES)
+    reader = PairReader(PictureReader((8, 8), 1), SoundReader(config))
+    return Sorter(Fusion(config).eval(), reader, ["different", "same"])

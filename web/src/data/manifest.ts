@@ -66,6 +66,16 @@ export interface Layer {
 
 export interface Answer {
   readonly outputs: readonly Output[];
+  readonly search: readonly (readonly Branch[])[] | null; // what each step of a beam had to choose from
+}
+
+export interface Branch {
+  readonly text: string; // a beginning, all of it
+  readonly token: string; // its last token
+  readonly logprob: number;
+  readonly fate: "lives" | "ended" | "fell";
+  readonly leads: readonly number[]; // the entries that begin with it
+  readonly until: number; // the last step at which something of it was left
 }
 
 export interface Output {

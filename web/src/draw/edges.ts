@@ -3,6 +3,7 @@
 import { type Axis, pixelOf, shownOn } from "./axis";
 import type { Frame } from "./frame";
 import type { Pen } from "./pen";
+import { fitting, widthOf } from "./measure";
 import { label } from "./plain";
 import type { Theme } from "./theme";
 import { ticks } from "./ticks";
@@ -15,11 +16,21 @@ export interface Names {
 }
 
 export const READABLE = 9.5; // pixels to a token, at least
+const BELOW_TITLES = 16; // pixels that the titles of the axes take
 const SLANTED = 17; // from here on labels above the map lean, below they stand upright
-const LARGEST = 14;
+export const LARGEST = 14; // size of a label
 
 export function labelled(axis: Axis): boolean {
   return axis.scale >= READABLE;
+}
+
+/** Room that the labels of a map want: to the left of it, and above. */
+export function roomFor(names: Names): { left: number; top: number } {
+  const widest = (texts: readonly string[]) => texts.slice(0, 500).reduce((most, text) => Math.max(most, widthOf(label(text), LARGEST)), 0);
+  return {
+    left: Math.min(150, Math.max(62, 12 + widest(names.queries))),
+    top: Math.min(112, Math.max(44, 12 + BELOW_TITLES + widest(names.keys))), // they may stand upright
+  };
 }
 
 function size(axis: Axis): number {
@@ -37,7 +48,7 @@ export function drawRowLabels(pen: Pen, frame: Frame, axis: Axis, names: Names, 
         const y = map.y + pixelOf(axis, place + 0.5);
         if (y < map.y || y > map.y + map.height) continue;
         const ink = place === marked ? look.mark : look.ink;
-        const text = label(names.queries[place], Math.floor(map.x / 7.2));
+        const text = fitting(names.queries[place], size(axis), right - 2);
         pen.text(right, y, text, { ink, size: size(axis), align: "right", bold: place === marked });
       }
       return;
@@ -58,13 +69,13 @@ export function drawColumnLabels(pen: Pen, frame: Frame, axis: Axis, names: Name
     if (labelled(axis)) {
       const [first, past] = shownOn(axis);
       const leaning = axis.scale >= SLANTED;
-      const limit = Math.floor((map.y - 24) / (leaning ? 5.2 : 7.2));
+      const room = (bottom - BELOW_TITLES) * (leaning ? Math.SQRT2 : 1);
       for (let place = first; place < past; place++) {
         const x = map.x + pixelOf(axis, place + 0.5);
         if (x < map.x || x > map.x + map.width) continue;
         const ink = place === marked ? look.mark : look.ink;
         const turn = leaning ? -45 : -90;
-        pen.text(x, bottom, label(names.keys[place], limit), { ink, size: size(axis), turn, bold: place === marked });
+        pen.text(x, bottom, fitting(names.keys[place], size(axis), room), { ink, size: size(axis), turn, bold: place === marked });
       }
       return;
     }

@@ -17,9 +17,10 @@ export interface Room {
 }
 
 const GAP = 8;
+const EDGE = 14; // what is written beside a margin may be wider than it
 
 export function frameOf(width: number, height: number, { left, top, margin }: Room): Frame {
-  const beside = margin ? margin + GAP : 26;
+  const beside = margin ? margin + GAP + EDGE : 26;
   const map = { x: left, y: top, width: Math.max(40, width - left - beside), height: Math.max(40, height - top - beside) };
   return {
     map,

@@ -34,8 +34,16 @@ export function words(tokens: readonly string[]): Word[] {
 /** Names for labels: the space before a word is left out, and a piece that goes on with one begins with a dot. */
 export function names(tokens: readonly string[]): string[] {
   if (spelling(tokens) !== "spaced") return [...tokens];
-  return tokens.map((token, place) => {
-    if (LEADING.test(token)) return token.replace(LEADING, "");
-    return place > 0 && /^[\p{L}\p{N}]/u.test(token) && !token.startsWith("<") ? `·${token}` : token;
-  });
+  return tokens.map((token, place) => named(token, place > 0));
+}
+
+/** Names, in the same way, of tokens that could have stood at a place of a text. */
+export function following(tokens: readonly string[], place: number, others: readonly string[]): string[] {
+  if (spelling([...tokens, ...others]) !== "spaced") return [...others];
+  return others.map((token) => named(token, place > 0));
+}
+
+function named(token: string, behind: boolean): string {
+  if (LEADING.test(token)) return token.replace(LEADING, "");
+  return behind && /^[\p{L}\p{N}]/u.test(token) && !token.startsWith("<") ? `·${token}` : token;
 }

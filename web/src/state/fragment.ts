@@ -30,6 +30,8 @@ export interface ViewState extends Choice {
   readonly form: "flow" | "lines" | null; // of the text; null: what suits its length
   readonly step: number; // of generation
   readonly other: Choice | null; // what is compared with
+  readonly table: boolean; // the map as a table, too
+  readonly backwards: boolean; // in a picture, who looks at the chosen patch
 }
 
 export const START: ViewState = {
@@ -49,6 +51,8 @@ export const START: ViewState = {
   form: null,
   step: 0,
   other: null,
+  table: false,
+  backwards: false,
 };
 
 type Text = string | undefined;
@@ -74,6 +78,8 @@ export function readFragment(fragment: string, otherwise: ViewState = START): { 
     form: among<"flow" | "lines" | null>(text("form"), ["flow", "lines"], otherwise.form),
     step: whole(text("step")) ?? otherwise.step,
     other: choice(text("other")) ?? otherwise.other,
+    table: text("table") === "1" || otherwise.table,
+    backwards: text("back") === "1" || otherwise.backwards,
   };
   return { token: given.get("token"), state };
 }
@@ -107,6 +113,8 @@ export function writeFragment(token: string | null, state: ViewState): string {
     const { exhibit, layer, entry, heads } = state.other;
     say("other", [exhibit, layer, entry, heads.join(".")].join("_"), null);
   }
+  if (state.table) say("table", 1, null);
+  if (state.backwards) say("back", 1, null);
   return "#" + said.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
 }
 

@@ -3,6 +3,7 @@
 import { type Exhibit, type Layer, type Side, namesOf } from "../data/manifest";
 import type { MapName, Source } from "../data/source";
 import type { Names } from "../draw/edges";
+import { plain } from "../draw/plain";
 import { names } from "../draw/words";
 import { type Theme, theme } from "../draw/theme";
 import type { Extent } from "../draw/viewport";
@@ -39,6 +40,13 @@ export class Session {
 
   exhibitOf(id: number): Exhibit {
     return this.exhibits.find((each) => each.id === id) ?? this.exhibits[0];
+  }
+
+  /** The name of an exhibit, and what it is of where that is not enough to tell it from the others. */
+  titleOf(each: Exhibit): string {
+    const alike = this.exhibits.filter((other) => other.name === each.name && !other.touched).length > 1;
+    const name = plain(each.name, 40) || String(each.id);
+    return [name, alike ? plain(each.about, 60) : "", each.touched ? "touched" : ""].filter(Boolean).join(" · ");
   }
 
   layerOf(choice: Choice): Layer {
@@ -130,6 +138,7 @@ export interface Exports {
   png?: () => Promise<Blob>;
   svg?: () => string;
   csv?: () => string | Promise<string>;
+  json?: () => string;
 }
 
 const UNPLACED: Partial<ViewState> = { query: null, key: null, spot: null };

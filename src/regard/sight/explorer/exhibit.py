@@ -15,7 +15,7 @@ from regard.sight.explorer.parts import part
 from regard.sight.layer import Layer
 from regard.sight.selection import picked
 
-Kind = Literal["attention", "translation", "language", "classes", "image", "sound"]
+Kind = Literal["attention", "translation", "language", "classes", "image", "sound", "senses"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +100,18 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Branch:
+    """A beginning of a text that a step of a beam could choose."""
+
+    text: str  # all of it
+    token: str  # its last one
+    logprob: float  # of all of it
+    fate: Literal["lives", "ended", "fell"]  # it goes on, it is finished, or others were likelier
+    leads: tuple[int, ...]  # the entries that begin with it
+    until: int  # the last step at which something of it was left
+
+
+@dataclass(frozen=True, kw_only=True)
 class Output:
     """What the model answered to an entry."""
 
@@ -164,6 +176,7 @@ class Exhibit:
     entries: tuple[Entry, ...]
     about: str = ""
     outputs: tuple[Output, ...] | None = None
+    search: tuple[tuple[Branch, ...], ...] | None = None  # what each step of a beam had to choose from
     subject: Subject | None = None
     touched: Touched | None = None
 
@@ -184,7 +197,7 @@ class Exhibit:
             "entries": [vars(entry) for entry in self.entries],
             "sides": [_tell_side(side) for side in self.sides],
             "layers": [_tell_panel(place, panel) for place, panel in enumerate(self.panels)],
-            "answer": None if self.outputs is None else {"outputs": [_tell_output(o) for o in self.outputs]},
+            "answer": None if self.outputs is None else _tell_answer(self.outputs, self.search),
             "can": {
                 "touch": subject is not None,
                 "input": list(subject.inputs) if subject else [],
@@ -231,6 +244,13 @@ def _tell_panel(number: int, panel: Panel) -> dict[str, Any]:
         "cross": panel.cross,
         "offset": 0 if panel.cross else max(keys - queries, 0),
         "form": None,
+    }
+
+
+def _tell_answer(outputs: Sequence[Output], search: Sequence[Sequence[Branch]] | None) -> dict[str, Any]:
+    return {
+        "outputs": [_tell_output(output) for output in outputs],
+        "search": None if search is None else [[vars(branch) for branch in step] for step in search],
     }
 
 

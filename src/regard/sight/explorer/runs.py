@@ -10,6 +10,7 @@ from regard.runs.teller import Teller
 from regard.runs.translator import Translator
 from regard.runs.writer import Writer
 from regard.sight.explorer.exhibit import Exhibit, Subject
+from regard.sight.explorer.fused import Fusing
 from regard.sight.explorer.senses import Perceiving, Telling
 from regard.sight.explorer.texts import Continuing, Sorting
 from regard.sight.explorer.translations import Translating
@@ -17,14 +18,14 @@ from regard.sight.explorer.translations import Translating
 
 def exhibit_of_run(
     loaded: Any,
-    given: Any,  # a text, or the file or tensor of a picture or a recording
+    given: Any,  # a text, or the file or tensor of a picture or a recording, or two of them
     *,
     target: str | None = None,
     beam: int | None = None,
     more: int = 0,
     name: str = "",
 ) -> Exhibit:
-    """What a loaded run does with a text, or with the file of a picture or of a recording."""
+    """What a loaded run does with a text, with the file of a picture or of a recording, or with a pair of them."""
     about = " · ".join(part for part in (name, _described(loaded)) if part)
     writes = isinstance(loaded, Translator | Teller)
     if target is not None and not writes:
@@ -45,10 +46,7 @@ def exhibit_of_run(
         case Sorter(reader=TextReader()):
             subject = Sorting(sorter=loaded, text=_text(given), about=about)
         case Sorter(reader=PairReader()):
-            raise RegardError(
-                f"{name or 'this run'} takes two senses at once: see what each asked of the other with "
-                "`regard classify … --picture`"
-            )
+            subject = Fusing(sorter=loaded, given=given, about=about)
         case Sorter():
             subject = Perceiving(sorter=loaded, given=given, about=about)
         case _:

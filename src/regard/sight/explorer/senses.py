@@ -20,7 +20,7 @@ from regard.runs.teller import Teller
 from regard.sight.explorer.changes import changed
 from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Output, Panel, Picture, Plain
 from regard.sight.explorer.texts import importance_for_class, likeliest
-from regard.sight.explorer.written import Written
+from regard.sight.explorer.written import Best, Written
 from regard.sight.pictures.photo import photo
 from regard.sight.senses import ground_of
 from regard.sight.watch import watch
@@ -44,8 +44,7 @@ class Perceiving:
         model, batch = self._attending(), self._batch()
         with evaluating(model), changed(model, changes), watch(model) as seen:
             likely = model.predict(batch)[0].exp()
-        token = getattr(model.encoder, "class_token", None)
-        side = side_of(model, batch, special=() if token is None else ("<class>",))
+        side = side_of(model.encoder, batch, rate=getattr(model.config, "rate", None))
         panels = []
         for layer in seen:
             queries, keys = layer.shape[-2:]
@@ -99,7 +98,8 @@ class Telling:
     def look(self, inputs: Mapping[str, str], changes: Sequence[Change]) -> Exhibit:
         """Say what it is, and show where each word was found."""
         given = replace(self, target=inputs.get("target", self.target))
-        side = side_of(self.teller.model, self._source(1))
+        model = self.teller.model
+        side = side_of(model.encoder, self._source(1), rate=getattr(model.config, "rate", None))
         return given._written().exhibit(
             given._best(changes),
             changes,
@@ -112,19 +112,20 @@ class Telling:
 
     def importance(self, exhibit: Exhibit, panel: Panel) -> Float[Tensor, " heads"]:
         """How much less likely the best text gets without each head."""
-        best = self._best(exhibit.touched.changes if exhibit.touched else ())[0]
+        best = self._best(exhibit.touched.changes if exhibit.touched else ()).answers[0]
         return self._written().importance(best, panel)
 
-    def _best(self, changes: Sequence[Change]) -> list[Answer]:
+    def _best(self, changes: Sequence[Change]) -> Best:
         if self.target is not None:
             return self._written().forced(self.target, changes)
         teller = self.teller
+        count = self.beam or teller.decoding.beam
 
         def asked(model: Any) -> list[Answer]:
             asking = Teller(model, teller.reader, teller.tokenizer, teller.decoding)
-            return asking.hypotheses([self.given], count=self.beam or teller.decoding.beam)[0]
+            return asking.hypotheses([self.given], count=count)[0]
 
-        return self._written().answered(asked, changes)
+        return self._written().answered(asked, changes, size=max(count, teller.decoding.beam))
 
     def _source(self, count: int) -> Batch:
         return self.teller.reader.batch([self.given] * count)
@@ -133,13 +134,14 @@ class Telling:
         return Written(model=self.teller.model, tokenizer=self.teller.tokenizer, source=self._source)
 
 
-def side_of(model: Any, batch: Batch, *, special: tuple[str, ...] = ()) -> Picture:
-    """A picture or a spectrogram along an axis, as the encoder of a model cuts it into tokens."""
-    ground = ground_of(model.encoder, batch)
+def side_of(encoder: Any, batch: Batch, *, rate: int | None) -> Picture:
+    """A picture or a spectrogram along an axis, as an encoder cuts it into tokens; of sounds with their rate."""
+    ground = ground_of(encoder, batch)
+    special = () if getattr(encoder, "class_token", None) is None else ("<class>",)
     pixels = np.ascontiguousarray(photo(ground.photo))
-    if not isinstance(batch, Sounds):
+    if not isinstance(batch, Sounds) or rate is None:
         return Picture(name="picture", pixels=(pixels,), grid=ground.grid, special=special)
-    seconds = int(batch.lengths[0]) / model.config.rate
+    seconds = int(batch.lengths[0]) / rate
     return Picture(name="sound", pixels=(pixels,), grid=ground.grid, special=special, seconds=seconds)
 
 

@@ -6,6 +6,7 @@ this machine by its number, and come from the page served here.
 
 import hmac
 import json
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -171,7 +172,7 @@ def _number(request: Request, name: str) -> int:
 def _numbers(request: Request, name: str) -> list[int]:
     given = request.query_params.get(name, "")
     try:
-        return [int(each) for each in given.split(",") if each]
+        return sorted({int(each) for each in given.split(",") if each})  # a head named twice is asked once
     except ValueError:
         raise RegardError(f"{name}={given!r}: give whole numbers, such as 0,2") from None
 
@@ -184,7 +185,7 @@ async def _body(request: Request) -> Any:
             raise RegardError(f"a question of more than {_LARGEST:,} bytes")
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # nested deeper than Python reads
         raise RegardError("the question is not JSON") from None
 
 
@@ -201,11 +202,18 @@ def _change(told: Any) -> Change:
     match told:
         case {"kind": "drop" | "scale" | "uniform" | "forbid" as kind, "layer": str(layer)}:
             factor = told.get("factor", 1.0)
-            if not isinstance(factor, int | float) or isinstance(factor, bool):
-                raise RegardError(f"factor {factor!r}: give a number")
+            if not isinstance(factor, int | float) or isinstance(factor, bool) or not _finite(factor):
+                raise RegardError(f"factor {str(factor)[:40]}: give a finite number")
             chosen = {name: _chosen(name, told.get(name)) for name in ("heads", "queries", "keys")}
             return Change(kind=kind, layer=layer, factor=float(factor), **chosen)
     raise RegardError(f"{str(told)[:80]} is no change: drop, scale, uniform or forbid in a layer")
+
+
+def _finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number larger than any float
+        return False
 
 
 def _chosen(name: str, told: Any) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ from regard.runs.answering import Answer
 from regard.runs.translator import Translator
 from regard.sight.explorer.exhibit import Change, Exhibit, Panel, Text
 from regard.sight.explorer.spelling import spelled
-from regard.sight.explorer.written import Written
+from regard.sight.explorer.written import Best, Written
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,22 +49,23 @@ class Translating:
 
     def importance(self, exhibit: Exhibit, panel: Panel) -> Float[Tensor, " heads"]:
         """How much less likely the best translation gets without each head."""
-        best = self._best(exhibit.touched.changes if exhibit.touched else ())[0]
+        best = self._best(exhibit.touched.changes if exhibit.touched else ()).answers[0]
         return self._written().importance(best, panel)
 
-    def _best(self, changes: Sequence[Change]) -> list[Answer]:
+    def _best(self, changes: Sequence[Change]) -> Best:
         if len(self._tokens()) == 1:
             raise RegardError(f"source {self.source!r}: there is no token in it to look at")
         if self.target is not None:
             return self._written().forced(self.target, changes)
         translator = self.translator
+        count = self.beam or translator.decoding.beam
 
         def asked(model: Any) -> list[Answer]:
             tokenizers = {"source": translator.source, "target": translator.target}
             asking = Translator(model, tokenizers, translator.decoding)
-            return asking.hypotheses([self.source], count=self.beam or translator.decoding.beam)[0]
+            return asking.hypotheses([self.source], count=count)[0]
 
-        return self._written().answered(asked, changes)
+        return self._written().answered(asked, changes, size=max(count, translator.decoding.beam))
 
     def _tokens(self) -> list[int]:
         return [*self.translator.source.encode(self.source), END]

@@ -18,7 +18,19 @@ from regard.errors import RegardError
 from regard.models.recurrent_writing import RecurrentWriting
 from regard.runs.answering import Answer
 from regard.sight.explorer.changes import changed
-from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Kind, Output, Panel, Side, Subject, Text
+from regard.sight.explorer.exhibit import (
+    Branch,
+    Change,
+    Entry,
+    Exhibit,
+    Kind,
+    Output,
+    Panel,
+    Side,
+    Subject,
+    Text,
+)
+from regard.sight.explorer.search import Followed
 from regard.sight.explorer.spelling import spelled
 from regard.sight.explorer.steps import log_probability, steps_of
 from regard.sight.explorer.uncached import Uncached
@@ -30,6 +42,14 @@ _SOURCE, _TARGET, _WRITTEN = range(3)
 Asked = Callable[[Any], list[Answer]]  # a model's best answers, best first
 
 
+@dataclass(frozen=True)
+class Best:
+    """Answers, best first, and what the search for them had to choose from, step by step."""
+
+    answers: list[Answer]
+    search: tuple[tuple[Branch, ...], ...] | None = None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Written:
     """A model that writes, what it read, and how what it writes is spelled."""
@@ -38,25 +58,27 @@ class Written:
     tokenizer: Tokenizer
     source: Callable[[int], Batch]  # what was read, so many times over
 
-    def forced(self, text: str, changes: Sequence[Change]) -> list[Answer]:
+    def forced(self, text: str, changes: Sequence[Change]) -> "Best":
         """A text of somebody else's, with how likely the model finds it."""
         tokens = self.tokenizer.encode(text)
         answer = Answer(text, 0.0, 0.0, tokens)
         with evaluating(self.model), changed(self.model, changes):
             logprob = log_probability(self.model.logits(self.batch([answer]))[0], [*tokens, END])
-        return [Answer(text, logprob, logprob, tokens)]
+        return Best([Answer(text, logprob, logprob, tokens)])
 
-    def answered(self, asked: Asked, changes: Sequence[Change]) -> list[Answer]:
-        """The model's own best answers under some changes."""
+    def answered(self, asked: Asked, changes: Sequence[Change], *, size: int) -> "Best":
+        """The model's own best answers under some changes, by a beam of this size."""
         model = self.model
         if any(change.kind == "forbid" for change in changes) and not isinstance(model, RecurrentWriting):
             model = Uncached(model)
+        followed = Followed(model, size)
         with evaluating(self.model), changed(self.model, changes):
-            return asked(model)
+            answers = asked(followed)
+        return Best(answers, followed.branches(self.tokenizer, answers))
 
     def exhibit(
         self,
-        best: Sequence[Answer],
+        found: "Best",
         changes: Sequence[Change],
         *,
         side: Callable[[int], Side],  # what was read, of so many entries
@@ -67,6 +89,7 @@ class Written:
     ) -> Exhibit:
         """Source and answers read at once."""
         self._check(changes)
+        best = found.answers
         batch = self.batch(best)
         with evaluating(self.model), changed(self.model, changes), watch(self.model) as seen:
             logits = self.model.logits(batch)
@@ -89,6 +112,7 @@ class Written:
                 Output(text=one.text, steps=steps_of(self.tokenizer, row, [*one.tokens, END]))
                 for one, row in zip(best, logits, strict=True)
             ),
+            search=found.search,
             subject=subject,
         )
 
