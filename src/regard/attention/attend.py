@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
+from regard.attention.kernels.few import MOST, few
 from regard.attention.kernels.fused import fused
 from regard.attention.kernels.written import additive, written
 from regard.attention.masks import Mask
@@ -74,7 +75,7 @@ def attend(
 class Choice:
     """Which kernel computes a call, how that kernel is told the mask, and what ruled out the fused one."""
 
-    kernel: Literal["fused", "written"]
+    kernel: Literal["fused", "written", "few"]
     mask: Literal["nothing", "causal flag", "matrix"]
     ruled_out: str | None = None
 
@@ -88,10 +89,26 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         ruled_out = (
             f"the bias {type(call.bias).__name__} is learned, and fused kernels give a bias no gradient"
         )
+    elif _few(call):
+        few_queries = f"{call.extent.queries} queries a head on the CPU: two products are quicker"
+        return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=few_queries)
     else:
         flag = reach is not None and reach.triangular and call.bias is None
         return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
+
+
+def _few(call: Call) -> bool:
+    """Whether the call is a step of decoding on the CPU, or as small as one."""
+    query = call.query
+    return (
+        query.device.type == "cpu"
+        and query.dtype == torch.float32
+        and 0 < query.shape[-2] <= MOST
+        and call.key.shape[-2] > 0
+        and call.bias is None
+        and query.shape[:-2] == call.key.shape[:-2]
+    )
 
 
 def attend_within(
@@ -116,10 +133,14 @@ def compute(
         value = value if reach is None else zero_unseen(value, reach.seen())
         call = call.tidied(reach)
     query, key = call.score.map_query(call.query), call.score.map_key(call.key)
+    scale = call.scale * call.score.factor(call.query.shape[-1])
+    if choice.kernel == "few" and not dropout:
+        added = reach.added() if reach is not None and choice.mask == "matrix" else None
+        mixed = few(query, key, value, added=added, scale=scale)
+        return _looked(mixed, reach)
     allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
     bias = call.biases()
-    scale = call.scale * call.score.factor(call.query.shape[-1])
-    if choice.kernel == "fused":
+    if choice.kernel != "written":
         triangular = choice.mask == "causal flag"
         mixed = fused(
             query, key, value, bias=bias, allowed=allowed, triangular=triangular, scale=scale, dropout=dropout
@@ -131,5 +152,10 @@ def compute(
         else:
             scores = query @ key.mT * scale
         mixed = written(scores, value, bias, allowed, dropout)
+    return _looked(mixed, reach)
+
+
+def _looked(mixed: Tensor, reach: Reach | None) -> Tensor:
+    """Zeros for those who may look at nothing."""
     looking = None if reach is None else reach.looking()
     return mixed if looking is None else torch.where(looking[..., None], mixed, 0.0)

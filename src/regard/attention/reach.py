@@ -1,10 +1,11 @@
 """The form of a mask that a kernel asks for: a band, two sets of rows, and only last a matrix."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.errors import RegardError
@@ -142,6 +143,15 @@ class Reach:
         allowed = self._band_and_keys()
         return None if allowed is None else allowed | ~allowed.any(-1, keepdim=True)
 
+    def added(self) -> Float[Tensor, "*batch _q _k"] | None:
+        """The matrix as what is added to scores: 0, and −inf where nobody may look."""
+        allowed = self.matrix()
+        return None if allowed is None else torch.zeros((), device=allowed.device).where(allowed, -torch.inf)
+
+    def settled(self) -> "Reach":
+        """The same, with what a kernel asks of it worked out once: for calls that share it, step after step."""
+        return _Settled(**vars(self))
+
     def looking(self) -> Bool[Tensor, "*batch q"] | None:
         """The queries that may look at something; None when all may."""
         if self.rest is not None:
@@ -172,6 +182,40 @@ class Reach:
             ahead = self.extent.columns - self.extent.rows[:, None]
             allowed = both(allowed, within(ahead, low, high), tail=2)
         return allowed if self.keys is None else both(allowed, self.keys[..., None, :], tail=2)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Settled(Reach):
+    """A reach that remembers its answers."""
+
+    def matrix(self) -> Tensor | None:
+        return self._matrix
+
+    def added(self) -> Tensor | None:
+        return self._added
+
+    def looking(self) -> Tensor | None:
+        return self._looking
+
+    def seen(self) -> Tensor | None:
+        return self._seen
+
+    @cached_property
+    def _matrix(self) -> Tensor | None:
+        return super().matrix()
+
+    @cached_property
+    def _added(self) -> Tensor | None:
+        return super().added()
+
+    @cached_property
+    def _looking(self) -> Tensor | None:
+        looking = super().looking()
+        return None if looking is None or bool(looking.all()) else looking
+
+    @cached_property
+    def _seen(self) -> Tensor | None:
+        return super().seen()
 
 
 def within(ahead: Tensor, low: int | None, high: int | None) -> Tensor:

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.keyvalue import KeyValue
 from regard.attention.masks import Mask, causal, lengths
-from regard.attention.multihead import KeyValue
 from regard.attention.projection import glorot
 from regard.data.batches import Sequences
 from regard.errors import RegardError

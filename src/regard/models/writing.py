@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.keyvalue import KeyValue
 from regard.attention.masks import causal, lengths
-from regard.attention.multihead import KeyValue
 from regard.attention.projection import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState
@@ -100,7 +100,8 @@ class Writing(nn.Module, ABC, Generic[Source]):
     def start(self, source: Source) -> WritingState:
         """Read the sources; the decoder's keys and values of them are made once."""
         memory = self.read(source)
-        layers = tuple(block.cross.remember(memory.vectors) for block in self._decoder())
+        vectors = torch.where(memory.real[..., None], memory.vectors, 0.0)  # once, rather than at every step
+        layers = tuple(block.cross.remember(vectors) for block in self._decoder())
         return WritingState(Memory(layers, memory.lengths), (None,) * len(layers))
 
     def step(
@@ -111,7 +112,12 @@ class Writing(nn.Module, ABC, Generic[Source]):
         x = self.target_embedding(tokens[:, None], offset=state.length)
         pasts = []
         for block, layer, past in zip(self._decoder(), state.memory.layers, state.pasts, strict=True):
-            x, after = block.step(x, DecoderState(layer, past), memory_mask=state.memory.mask)
+            x, after = block.step(
+                x,
+                DecoderState(layer, past),
+                memory_mask=state.memory.mask,
+                memory_reach=state.memory.reach,
+            )
             pasts.append(after.past)
         logits = self._words(self.decoder_norm(x[:, 0]))
         return logits, WritingState(state.memory, tuple(pasts), state.length + 1)
