@@ -12,6 +12,7 @@ run.
 """
 
 import argparse
+import copy
 import json
 import statistics
 import tempfile
@@ -28,6 +29,7 @@ from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.interop.ctranslate2 import save_ctranslate2
 from regard.interop.marian import save_marian
+from regard.layers.lowering import lower
 from regard.models.transformer import Transformer, TransformerConfig
 
 WORDS = 10_000
@@ -43,7 +45,9 @@ class Row:
     contender: str
     tokens_per_second: float
     spread: tuple[float, float]  # tenth and ninetieth percentile
-    ratios: dict[str, tuple[float, float, float]]  # regard over it: by our precision; median, tenth, ninetieth
+    ratios: dict[
+        str, tuple[float, float, float]
+    ]  # regard over it: by our precision; median, tenth, ninetieth
     megabytes: float
     equal: float  # share of texts equal to those of regard in float32
 
@@ -151,7 +155,7 @@ def contenders(model: Transformer, folder: Path, precisions: list[str], threads:
 
 
 def _lowered(model: Transformer, precision: str) -> Any:
-    return model
+    return lower(copy.deepcopy(model), precision)
 
 
 def resident_rise(run: Callable[[], object]) -> float:
@@ -170,7 +174,9 @@ def _status(name: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
-def task(name: str, everyone: dict[str, Decode], texts: Texts, size: int, alone: bool, steps: int, rounds: int) -> list[Row]:
+def task(
+    name: str, everyone: dict[str, Decode], texts: Texts, size: int, alone: bool, steps: int, rounds: int
+) -> list[Row]:
     """One task for everybody: all texts at once, or one after the other."""
 
     def runner(decode: Decode) -> Callable[[], Texts]:
@@ -227,7 +233,9 @@ def table(rows: list[Row], facts: dict[str, object], steps: int) -> str:
         "regard in float32; drawn weights decide by thin margins, so that rounding alone can part texts. MB is the "
         "rise of the resident set during a run.",
         "",
-        "| task | contender | tokens/s | spread | " + " | ".join(f"{mine} ×" for mine in ours) + " | equal | MB |",
+        "| task | contender | tokens/s | spread | "
+        + " | ".join(f"{mine} ×" for mine in ours)
+        + " | equal | MB |",
         "|---|---|---:|---:|" + "---:|" * len(ours) + "---:|---:|",
     ]
     for row in rows:
@@ -241,13 +249,15 @@ def table(rows: list[Row], facts: dict[str, object], steps: int) -> str:
 
 def main() -> None:
     """Measure and write down."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="three rounds, nothing written")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--precisions", nargs="*", default=["float32"])
+    parser.add_argument("--precisions", nargs="*", default=["float32", "bf16", "int8"])
     parser.add_argument("--only", help="contenders whose names hold this, besides our own")
     parser.add_argument("--tasks", default="greedy,beam 4,greedy alone,beam 4 alone")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
@@ -262,10 +272,22 @@ def main() -> None:
             everyone = {who: run for who, run in everyone.items() if given.only in who or "regard" in who}
         for name in given.tasks.split(","):
             alone, size = name.endswith("alone"), 4 if name.startswith("beam") else 1
-            rows += task(name, everyone, texts[:4] if alone else texts, size, alone, given.steps, 3 if given.quick else given.rounds)
+            rows += task(
+                name,
+                everyone,
+                texts[:4] if alone else texts,
+                size,
+                alone,
+                given.steps,
+                3 if given.quick else given.rounds,
+            )
     if not given.quick:
         given.out.mkdir(exist_ok=True)
-        record = {"machine": facts, "settings": {k: str(v) for k, v in vars(given).items() if k != "out"}, "rows": [asdict(row) for row in rows]}
+        record = {
+            "machine": facts,
+            "settings": {k: str(v) for k, v in vars(given).items() if k != "out"},
+            "rows": [asdict(row) for row in rows],
+        }
         (given.out / "decoding.json").write_text(json.dumps(record, indent=1) + "\n")
         (given.out / "decoding.md").write_text(table(rows, facts, given.steps))
 

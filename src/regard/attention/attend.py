@@ -99,10 +99,11 @@ def choose(call: Call, reach: Reach | None) -> Choice:
 
 
 def _few(call: Call) -> bool:
-    """Whether the call is a step of decoding on the CPU, or as small as one."""
+    """Whether the call is a step of decoding on the CPU, or as small as one. A traced graph is for every size."""
     query = call.query
     return (
-        query.device.type == "cpu"
+        not torch.compiler.is_compiling()
+        and query.device.type == "cpu"
         and query.dtype == torch.float32
         and 0 < query.shape[-2] <= MOST
         and call.key.shape[-2] > 0

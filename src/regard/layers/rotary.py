@@ -1,7 +1,8 @@
 """Rotary positions: turn query and key by an angle that grows with position, so that scores see the difference."""
 
+from functools import lru_cache
+
 import torch
-from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -27,7 +28,12 @@ class Rotary(nn.Module):
         """x, each position turned by its angle; the first stands at `offset`."""
         if x.shape[-1] != self.width:
             raise RegardError(f"Rotary was made for heads of width {self.width}, and got {x.shape[-1]}")
-        return _turned(x, _angles(_numbers(x, offset), self.width, self.base))
+        last = offset + x.shape[-2]
+        if torch.compiler.is_compiling():
+            return _turned(x, *_waves(_angles(_numbers(x, offset), self.width, self.base), x.dtype))
+        size = max(64, 1 << (last - 1).bit_length())  # few tables, of doubled lengths
+        cos, sin = _table(size, self.width, self.base, x.dtype, x.device)
+        return _turned(x, cos[offset:last], sin[offset:last])
 
 
 class GridRotary(nn.Module):
@@ -54,7 +60,7 @@ class GridRotary(nn.Module):
         patch = (_numbers(x, offset) - self.leading).clamp_min(0)  # an angle of 0 turns nothing
         places = (patch // self.columns, patch % self.columns)
         angles = [_angles(place, self.width // 2, self.base) for place in places]
-        return _turned(x, torch.cat(angles, dim=-1))
+        return _turned(x, *_waves(torch.cat(angles, dim=-1), x.dtype))
 
 
 def _numbers(x: Tensor, offset: int) -> Tensor:
@@ -67,9 +73,22 @@ def _angles(positions: Int[Tensor, " n"], width: int, base: float) -> Float[Tens
     return positions[:, None] * turns
 
 
-def _turned(x: Float[Tensor, "*b n d"], angle: Float[Tensor, "n pairs"]) -> Float[Tensor, "*b n d"]:
+def _waves(angle: Float[Tensor, "n pairs"], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+@lru_cache(maxsize=16)
+def _table(
+    size: int, width: int, base: float, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of the first positions: all layers turn by the same, and decoding asks at every step."""
+    with torch.inference_mode(False):  # a table made inside it could not be used in training
+        return _waves(_angles(torch.arange(size, device=device), width, base), dtype)
+
+
+def _turned(
+    x: Float[Tensor, "*b n d"], cos: Float[Tensor, "n pairs"], sin: Float[Tensor, "n pairs"]
+) -> Float[Tensor, "*b n d"]:
     """Neighbouring features, as a point in the plane, turned."""
-    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-    even, odd = rearrange(x, "... (pair two) -> two ... pair", two=2)
-    turned = [even * cos - odd * sin, even * sin + odd * cos]
-    return rearrange(turned, "two ... pair -> ... (pair two)")
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 from regard.errors import RegardError
+from regard.layers.lowered import Precision
+from regard.layers.lowering import lower
 from regard.models.captioner import Captioner, RecurrentCaptioner
 from regard.models.classifier import Classifier
 from regard.models.convolution import Convolution, ConvolutionConfig
@@ -34,9 +36,17 @@ class _Described:
     model: ModelConfig
 
 
-def load(run: str | os.PathLike[str], *, device: str | torch.device | None = None) -> Any:
+def load(
+    run: str | os.PathLike[str],
+    *,
+    device: str | torch.device | None = None,
+    precision: Precision | None = None,
+) -> Any:
     """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.caption([…])`,
     `.transcribe([…])`, `.score(…)`, whichever it can. Without a device, a GPU where there is one.
+
+    With a precision (float32, bf16 or int8) the linear maps are packed for answering on the CPU, which is quicker,
+    and the model can no longer be trained; without one it is as it was trained.
     """
     folder = RunFolder.existing(run)
     config = folder.load_config()
@@ -49,7 +59,10 @@ def load(run: str | os.PathLike[str], *, device: str | torch.device | None = Non
         raise RegardError(
             f"{folder.weights} does not fit {folder.config}: {str(error).splitlines()[-1].strip()}"
         ) from None
-    model = model.to(chosen_device(device)).eval()
+    place = chosen_device(device if device is not None or precision is None else "cpu")
+    model = model.to(place).eval()
+    if precision is not None:
+        model = lower(model, precision)
     recipe, tokenizers = folder.load_recipe(), folder.load_tokenizers()
     decoding = decoding_of(folder, recipe.decoding)
     labels = folder.load_labels() or []
