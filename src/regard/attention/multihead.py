@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -180,14 +179,14 @@ class MultiHeadAttention(nn.Module):
         tidied = tidied or (reach is not None and reach.mirrored and self.bias is None)
         dropout = self.dropout if self.training else 0.0
         mixed = attend_within(call, memory.value, call.reach(reach), dropout=dropout, tidied=tidied)
-        return self.output(rearrange(mixed, "... h n d -> ... n (h d)"))
+        return self.output(mixed.transpose(-2, -3).flatten(-2))
 
     def _kept(self, key: Tensor, value: Tensor, offset: int) -> KeyValue:
         key, value = self._split(key, self.kv_heads), self._split(value, self.kv_heads)
         return KeyValue(self._turned(key, offset), value)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
-        return rearrange(x, "... n (h d) -> ... h n d", h=heads)
+        return x.unflatten(-1, (heads, -1)).transpose(-2, -3)  # to [..., h, n, d]; einops is slow for a step
 
     def _turned(self, x: Tensor, offset: int) -> Tensor:
         return x if self.rotary is None else self.rotary(x, offset=offset)

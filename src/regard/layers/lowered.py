@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RegardError
@@ -19,14 +19,11 @@ _TINY = 1e-30  # in the place of the largest number of a row of zeros, which div
 class Lowered(nn.Module, ABC):
     """Wx + b over the last axis, with a W that was packed when the layer was made."""
 
-    bias: Tensor | None
-
     def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None) -> None:
         super().__init__()
         self.out = weight.shape[0]
-        self.register_buffer(
-            "bias", None if bias is None else bias.detach().float().clone(), persistent=False
-        )
+        # Plain attributes: buffers are looked up slowly, and packed weights can neither move nor be saved.
+        self.bias = None if bias is None else bias.detach().float().clone()
 
     def forward(self, x: Float[Tensor, "*b in"]) -> Float[Tensor, "*b out"]:
         """The same map at every position."""
@@ -42,7 +39,7 @@ class Float32Linear(Lowered):
 
     def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None) -> None:
         super().__init__(weight, bias)
-        self.register_buffer("weight", _reordered(weight.detach().float()), persistent=False)
+        self.weight = _reordered(weight.detach().float())
 
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         """One product."""
@@ -54,7 +51,7 @@ class Bfloat16Linear(Lowered):
 
     def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None) -> None:
         super().__init__(weight, bias)
-        self.register_buffer("weight", _reordered(weight.detach().bfloat16()), persistent=False)
+        self.weight = _reordered(weight.detach().bfloat16())
 
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         """One product, and the bias in float32."""
@@ -69,9 +66,6 @@ class Int8Linear(Lowered):
     many rows there are. A row of zeros stays one.
     """
 
-    weight: Int[Tensor, "out in"]
-    scale: Float[Tensor, " out"]
-
     def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None) -> None:
         super().__init__(weight, bias)
         weight = weight.detach().float()
@@ -79,17 +73,18 @@ class Int8Linear(Lowered):
             raise RegardError("precision='int8': the weights hold inf or NaN, which no integer stands for")
         scale = weight.abs().amax(-1).clamp_min(_TINY) / 127
         whole = (weight / scale[:, None]).round().to(torch.int8)
-        self.register_buffer("weight", whole, persistent=False)
-        self.register_buffer("scale", scale / 127, persistent=False)  # 127 from the rows too
-        self.register_buffer("packed", torch.ops.onednn.qlinear_prepack(whole, None), persistent=False)
-        self.register_buffer("zeros", torch.zeros(self.out, dtype=torch.long), persistent=False)
+        self.turned = whole.t()
+        self.scale = scale / 127  # 127 from the rows too
+        self.packed = torch.ops.onednn.qlinear_prepack(whole, None)
+        self.zeros = torch.zeros(self.out, dtype=torch.long)
+        self.most = torch.tensor(127.0)
 
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         """Round, multiply integers, scale back. Each step rounds once, so that no compiler can fuse two of them."""
         largest = x.abs().amax(-1, keepdim=True).clamp_min_(_TINY)
-        bytes_ = (x * (127 / largest)).add_(128.5).to(torch.uint8)  # 1 … 255, where 128 is 0
+        bytes_ = (x * torch.div(self.most, largest)).add_(128.5).to(torch.uint8)  # 1 … 255, where 128 is 0
         if x.shape[0] == 1:
-            summed = torch._int_mm((bytes_ ^ 128).view(torch.int8), self.weight.t())
+            summed = torch._int_mm((bytes_ ^ 128).view(torch.int8), self.turned)
             mapped = summed.float().mul_(self.scale)
         else:
             mapped = torch.ops.onednn.qlinear_pointwise(
