@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from regard.attention.biases import TensorBias as TensorBias
     from regard.attention.call import Call as Call
     from regard.attention.explain import explain as explain
+    from regard.attention.keyvalue import KeyValue as KeyValue
     from regard.attention.masks import Mask as Mask
     from regard.attention.masks import causal as causal
     from regard.attention.masks import documents as documents
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from regard.attention.masks import prefix as prefix
     from regard.attention.masks import window as window
     from regard.attention.multihead import HeadSizes as HeadSizes
-    from regard.attention.multihead import KeyValue as KeyValue
     from regard.attention.multihead import MultiHeadAttention as MultiHeadAttention
     from regard.attention.scores import Additive as Additive
     from regard.attention.scores import Bilinear as Bilinear
@@ -85,7 +85,8 @@ _HOMES = {
     "attention.call": ["Call"],
     "attention.explain": ["explain"],
     "attention.masks": ["Mask", "causal", "documents", "keep", "lengths", "prefix", "window"],
-    "attention.multihead": ["HeadSizes", "KeyValue", "MultiHeadAttention"],
+    "attention.keyvalue": ["KeyValue"],
+    "attention.multihead": ["HeadSizes", "MultiHeadAttention"],
     "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
     "attention.weights": ["lookup", "weigh"],
     "decoding.beam": ["beam"],

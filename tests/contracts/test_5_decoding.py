@@ -9,6 +9,7 @@ from torch import nn
 from regard.data.batches import END, START, Sequences
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
+from regard.layers.lowering import lower
 from regard.models.language import LanguageConfig, LanguageModel
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transformer import Transformer, TransformerConfig
@@ -95,6 +96,7 @@ def decoded(
 @pytest.mark.usefixtures(
     "as_a_user"
 )  # a thousand texts alone are many steps, and their shapes are checked elsewhere
+@pytest.mark.parametrize("precision", [None, "float32", "int8"])  # None: as it was trained
 @pytest.mark.parametrize("decode", [greedily, by_beam])
 @pytest.mark.parametrize(
     ("make", "count"),
@@ -102,9 +104,11 @@ def decoded(
     ids=lambda each: getattr(each, "__name__", None),
 )
 def test_a_text_does_not_depend_on_its_company(
-    make: Callable[[], nn.Module], count: int, decode: Decode
+    make: Callable[[], nn.Module], count: int, decode: Decode, precision: str | None
 ) -> None:
     model = lively(make())
+    if precision is not None:
+        model = lower(model.eval(), precision)
     prompted = make is language
     texts = sources(count, first=START if prompted else None)
     everyone = list(range(count))

@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
 from regard.attention.kernels.additive_fused import fused_additive, obstacle
+from regard.attention.kernels.few import MOST, few
 from regard.attention.kernels.fused import fused
 from regard.attention.kernels.written import additive, written
 from regard.attention.masks import Mask
@@ -75,7 +76,7 @@ def attend(
 class Choice:
     """Which kernel computes a call, how that kernel is told the mask, and what ruled out a fused one."""
 
-    kernel: Literal["fused", "fused additive", "written"]
+    kernel: Literal["fused", "fused additive", "few", "written"]
     mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix"]
     ruled_out: str | None = None
 
@@ -92,10 +93,27 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         )
     elif isinstance(call.score, Additive):
         return Choice(kernel="fused additive", mask="nothing" if reach is None else reach.form)
+    elif _few(call):
+        few_queries = f"{call.extent.queries} queries a head on the CPU: two products are quicker"
+        return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=few_queries)
     else:
         flag = reach is not None and reach.triangular and call.bias is None
         return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
+
+
+def _few(call: Call) -> bool:
+    """Whether the call is a step of decoding on the CPU, or as small as one. A traced graph is for every size."""
+    query = call.query
+    return (
+        not torch.compiler.is_compiling()
+        and query.device.type == "cpu"
+        and query.dtype == torch.float32
+        and 0 < query.shape[-2] <= MOST
+        and call.key.shape[-2] > 0
+        and call.bias is None
+        and query.shape[:-2] == call.key.shape[:-2]
+    )
 
 
 def attend_within(
@@ -120,9 +138,13 @@ def compute(
         value = value if reach is None else zero_unseen(value, reach.seen())
         call = call.tidied(reach)
     query, key = call.score.map_query(call.query), call.score.map_key(call.key)
+    scale = call.scale * call.score.factor(call.query.shape[-1])
+    if choice.kernel == "few" and not dropout:
+        added = reach.added() if reach is not None and choice.mask == "matrix" else None
+        mixed = few(query, key, value, added=added, scale=scale)
+        return _looked(mixed, reach)
     allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
     bias = call.biases()
-    scale = call.scale * call.score.factor(call.query.shape[-1])
     if choice.kernel == "fused additive" and isinstance(call.score, Additive):
         band, rest = ((None, None), None) if reach is None else (reach.bounded, reach.besides_band())
         mixed = fused_additive(
@@ -136,7 +158,7 @@ def compute(
             scale=scale,
             dropout=dropout,
         )
-    elif choice.kernel == "fused":
+    elif choice.kernel != "written":
         triangular = choice.mask == "causal flag"
         mixed = fused(
             query, key, value, bias=bias, allowed=allowed, triangular=triangular, scale=scale, dropout=dropout
@@ -148,5 +170,10 @@ def compute(
         else:
             scores = query @ key.mT * scale
         mixed = written(scores, value, bias, allowed, dropout)
+    return _looked(mixed, reach)
+
+
+def _looked(mixed: Tensor, reach: Reach | None) -> Tensor:
+    """Zeros for those who may look at nothing."""
     looking = None if reach is None else reach.looking()
     return mixed if looking is None else torch.where(looking[..., None], mixed, 0.0)

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
-from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend_within
 from regard.attention.biases import Bias
 from regard.attention.call import Call
+from regard.attention.keyvalue import KeyValue
 from regard.attention.masks import Mask
 from regard.attention.projection import InProjection, glorot
 from regard.attention.reach import Extent, Reach
@@ -28,27 +28,6 @@ class HeadSizes:
     key_input: int | None = None  # width of what keys are made from
     value_input: int | None = None  # width of what values are made from
     output: int | None = None  # width of what comes out
-
-
-@dataclass(frozen=True)
-class KeyValue:
-    """Projected keys and values, [batch, kv_heads, positions, width]: what a decoder keeps instead of its past."""
-
-    key: Float[Tensor, "*b g k dk"]
-    value: Float[Tensor, "*b g k dv"]
-
-    @property
-    def length(self) -> int:
-        """How many positions are kept."""
-        return self.key.shape[-2]
-
-    def extended(self, newer: "KeyValue") -> "KeyValue":
-        """These positions, then the newer ones."""
-        return KeyValue(torch.cat([self.key, newer.key], -2), torch.cat([self.value, newer.value], -2))
-
-    def pick(self, rows: Int[Tensor, " r"]) -> "KeyValue":
-        """These rows of the batch, in this order (beam search)."""
-        return KeyValue(self.key[rows], self.value[rows])
 
 
 @runtime_checkable
@@ -139,14 +118,24 @@ class MultiHeadAttention(nn.Module):
         self, key: Float[Tensor, "*b k dk"], value: Float[Tensor, "*b k dv"] | None = None
     ) -> KeyValue:
         """Keys and values of a memory that will be asked more than once."""
-        value = key if value is None else value
+        if value is None:
+            return self._kept(*self.input.memory(key), offset=0)
         return self._kept(self.input.keys(key), self.input.values(value), offset=0)
 
     def recall(
-        self, query: Float[Tensor, "*b q d"], memory: KeyValue, *, mask: Mask | None = None
+        self,
+        query: Float[Tensor, "*b q d"],
+        memory: KeyValue,
+        *,
+        mask: Mask | None = None,
+        reach: Reach | None = None,
     ) -> Float[Tensor, "*b q do"]:
-        """What each query takes from a remembered memory."""
-        return self._mix(self.input.queries(query), memory, mask)
+        """What each query takes from a remembered memory.
+
+        `reach` is that of the mask, from one who asks often: it says too that the memory has nothing but numbers
+        where nobody looks.
+        """
+        return self._mix(self.input.queries(query), memory, mask, reach, tidied=reach is not None)
 
     def step(
         self, x: Float[Tensor, "*b q d"], past: KeyValue | None = None, *, mask: Mask | None = None
@@ -177,21 +166,27 @@ class MultiHeadAttention(nn.Module):
         return Call(self._turned(self._split(query, self.heads), offset), key, mask, bias, self.score)
 
     def _mix(
-        self, query: Tensor, memory: KeyValue, mask: Mask | None, reach: Reach | None = None, offset: int = 0
+        self,
+        query: Tensor,
+        memory: KeyValue,
+        mask: Mask | None,
+        reach: Reach | None = None,
+        offset: int = 0,
+        tidied: bool = False,
     ) -> Tensor:
         call = self._call(query, memory.key, mask, offset)
         # Where those that look are those that are seen, no unused position is left once the input has none.
-        tidied = reach is not None and reach.mirrored and self.bias is None
+        tidied = tidied or (reach is not None and reach.mirrored and self.bias is None)
         dropout = self.dropout if self.training else 0.0
         mixed = attend_within(call, memory.value, call.reach(reach), dropout=dropout, tidied=tidied)
-        return self.output(rearrange(mixed, "... h n d -> ... n (h d)"))
+        return self.output(mixed.transpose(-2, -3).flatten(-2))
 
     def _kept(self, key: Tensor, value: Tensor, offset: int) -> KeyValue:
         key, value = self._split(key, self.kv_heads), self._split(value, self.kv_heads)
         return KeyValue(self._turned(key, offset), value)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
-        return rearrange(x, "... n (h d) -> ... h n d", h=heads)
+        return x.unflatten(-1, (heads, -1)).transpose(-2, -3)  # to [..., h, n, d]; einops is slow for a step
 
     def _turned(self, x: Tensor, offset: int) -> Tensor:
         return x if self.rotary is None else self.rotary(x, offset=offset)

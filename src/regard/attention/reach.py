@@ -1,10 +1,11 @@
 """The form of a mask that a kernel asks for: a band, two sets of rows, and only last a matrix."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.errors import RegardError
@@ -154,6 +155,15 @@ class Reach:
         """Who may look at whom as far as `keys` and `rest` say, as small as it broadcasts, or None for everything."""
         return both(self.rest, None if self.keys is None else self.keys[..., None, :], tail=2)
 
+    def added(self) -> Float[Tensor, "*batch _q _k"] | None:
+        """The matrix as what is added to scores: 0, and −inf where nobody may look."""
+        allowed = self.matrix()
+        return None if allowed is None else torch.zeros((), device=allowed.device).where(allowed, -torch.inf)
+
+    def settled(self) -> "Reach":
+        """The same, with what a kernel asks of it worked out once: for calls that share it, step after step."""
+        return _Settled(**vars(self))
+
     def looking(self) -> Bool[Tensor, "*batch q"] | None:
         """The queries that may look at something; None when all may."""
         if self.rest is not None:
@@ -184,6 +194,40 @@ class Reach:
             return allowed
         ahead = self.extent.columns - self.extent.rows[:, None]
         return both(within(ahead, low, high), allowed, tail=2)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Settled(Reach):
+    """A reach that remembers its answers."""
+
+    def matrix(self) -> Tensor | None:
+        return self._matrix
+
+    def added(self) -> Tensor | None:
+        return self._added
+
+    def looking(self) -> Tensor | None:
+        return self._looking
+
+    def seen(self) -> Tensor | None:
+        return self._seen
+
+    @cached_property
+    def _matrix(self) -> Tensor | None:
+        return super().matrix()
+
+    @cached_property
+    def _added(self) -> Tensor | None:
+        return super().added()
+
+    @cached_property
+    def _looking(self) -> Tensor | None:
+        looking = super().looking()
+        return None if looking is None or bool(looking.all()) else looking
+
+    @cached_property
+    def _seen(self) -> Tensor | None:
+        return super().seen()
 
 
 def within(ahead: Tensor, low: int | None, high: int | None) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Device, Run, say
+from regard.cli.texts import Device, Precision, Run, Threads, say
 
 EXAMPLES = """
 regard evaluate runs/numbers
@@ -32,6 +32,8 @@ def evaluate(
         Path | None, typer.Option(help="Write source, reference and answer as TSV.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="As JSON, with signatures.")] = False,
+    precision: Precision = None,
+    threads: Threads = None,
     device: Device = None,
 ) -> None:
     """BLEU, chrF and exact match; accuracy; loss and perplexity: whatever the run is about."""
@@ -40,7 +42,9 @@ def evaluate(
     from regard.runs.evaluating import evaluate_run
 
     changes = {name: value for name, value in (("beam", beam), ("bleu", bleu)) if value is not None}
-    metrics = evaluate_run(run, on=on, device=device, answers=answers, **changes)
+    metrics = evaluate_run(
+        run, on=on, device=device, precision=precision, threads=threads, answers=answers, **changes
+    )
     if json:
         typer.echo(writing.dumps([vars(metric) for metric in metrics], ensure_ascii=False))
         return

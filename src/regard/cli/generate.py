@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Device, Run, out_as_json
+from regard.cli.texts import Device, Precision, Run, Threads, out_as_json
 
 EXAMPLES = """
 regard generate runs/shakespeare
@@ -33,12 +33,14 @@ def generate(
     seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
     count: Annotated[int, typer.Option(min=1, help="Texts to write.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
+    precision: Precision = None,
+    threads: Threads = None,
     device: Device = None,
 ) -> None:
     """Continue a text; as it is drawn, letter by letter, when one is asked for."""
     from regard.cli.texts import load_as
 
-    writer = load_as("generate", run, device)
+    writer = load_as("generate", run, device, precision, threads)
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     changes = {name: value for name, value in given.items() if value is not None}
     if count == 1 and not json:

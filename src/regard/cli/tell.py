@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, Run, incoming, one_line, only_one, out_as_json, say
+from regard.cli.texts import Device, Precision, Run, Threads, incoming, one_line, only_one, out_as_json, say
 
 if TYPE_CHECKING:
     from regard.runs.teller import Teller
@@ -48,10 +48,12 @@ def caption(
     n_best: NBest = 1,
     json: AsJson = False,
     picture: Drawing = None,
+    precision: Precision = None,
+    threads: Threads = None,
     device: Device = None,
 ) -> None:
     """Say what is in pictures."""
-    _tell("caption", run, files, beam, n_best, json, picture, device)
+    _tell("caption", run, files, beam, n_best, json, picture, device, precision, threads)
 
 
 def transcribe(
@@ -61,10 +63,12 @@ def transcribe(
     n_best: NBest = 1,
     json: AsJson = False,
     picture: Drawing = None,
+    precision: Precision = None,
+    threads: Threads = None,
     device: Device = None,
 ) -> None:
     """Write down what is said in recordings."""
-    _tell("transcribe", run, files, beam, n_best, json, picture, device)
+    _tell("transcribe", run, files, beam, n_best, json, picture, device, precision, threads)
 
 
 def _tell(
@@ -76,10 +80,12 @@ def _tell(
     json: bool,
     picture: Path | None,
     device: str | None,
+    precision: str | None,
+    threads: int | None,
 ) -> None:
     from regard.cli.texts import load_as
 
-    teller: Teller = load_as(verb, run, device)
+    teller: Teller = load_as(verb, run, device, precision, threads)
     changes = {} if beam is None else {"beam": beam}
     if picture is not None:
         only_one(files)

@@ -35,14 +35,27 @@ Device = Annotated[
     str | None,
     typer.Option(help="cpu, cuda, cuda:1 …; default: a GPU where there is one.", show_default=False),
 ]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the linear maps: float32, bf16 or int8 (quickest), on the CPU. Default: float32.",
+        show_default=False,
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads of the CPU; default: as torch finds cores.", show_default=False),
+]
 ROWS = 64  # lines answered together
 
 
-def load_as(verb: str, run: Path, device: str | None) -> Any:
-    """A run that has this verb; of one that has not, its verbs are named."""
-    from regard.runs.load import load
+def load_as(
+    verb: str, run: Path, device: str | None, precision: str | None = None, threads: int | None = None
+) -> Any:
+    """A run that has this verb, packed for this precision; of one that has not, its verbs are named."""
+    from regard.runs.ready import ready
 
-    loaded = load(run, device=device)
+    loaded = ready(run, device=device, precision=precision, threads=threads)
     if not hasattr(loaded, verb):
         verbs = ("translate", "generate", "classify", "caption", "transcribe", "score")
         able = [name for name in verbs if hasattr(loaded, name)]

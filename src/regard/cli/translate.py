@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, Run, incoming, one_line, only_one, out_as_json, say
+from regard.cli.texts import Device, Precision, Run, Threads, incoming, one_line, only_one, out_as_json, say
 
 if TYPE_CHECKING:
     from regard.runs.answering import Answer
@@ -15,6 +15,7 @@ EXAMPLES = """
 regard translate runs/numbers "two hundred and one"
 cat sentences.txt | regard translate runs/en-de --beam 5 > translations.txt
 regard translate runs/en-de "Two dogs play." --n-best 3
+cat sentences.txt | regard translate runs/en-de --precision int8 --threads 2
 regard translate runs/en-de "Two dogs play." --picture looked.png
 """
 
@@ -36,12 +37,14 @@ def translate(
     picture: Annotated[
         Path | None, typer.Option(help="Draw where the model looked (.png or .svg); for one text.")
     ] = None,
+    precision: Precision = None,
+    threads: Threads = None,
     device: Device = None,
 ) -> None:
     """Translate texts given as arguments, or standard input line by line."""
     from regard.cli.texts import load_as
 
-    translator: Translator = load_as("translate", run, device)
+    translator: Translator = load_as("translate", run, device, precision, threads)
     changes = {name: value for name, value in (("beam", beam), ("penalty", penalty)) if value is not None}
     if picture is not None:
         only_one(texts)

@@ -110,10 +110,15 @@ class Tokenizer:
         """Every token as it is shown in a picture: no space before a word, and nothing invisible."""
         return [self._shown(token) for token in tokens]
 
-    def _shown(self, token: int) -> str:
+    def name(self, token: int) -> str:
+        """A token as tokenizer.json spells it: unlike the pieces of pictures, no two are alike."""
         name = self._inner.id_to_token(token)
         if name is None:
             raise RegardError(f"token {token}: the vocabulary has {self.size} tokens")
+        return name
+
+    def _shown(self, token: int) -> str:
+        name = self.name(token)
         if token < len(SPECIAL):
             return SPECIAL[token]
         if self.kind == "bpe":

@@ -144,17 +144,21 @@ def _grown(lines: _Lines, logits: Tensor, size: int, *, step: int, sentences: Te
     """The `size` likeliest continuations of every sentence by one token."""
     s, n = lines.logprob.shape
     texts = sentences[:, None].where(lines.real, -1).flatten()
-    following_each = following(logits, step=step, texts=texts).reshape(s, n, -1)
-    total = (following_each + lines.logprob[..., None]).where(lines.real[..., None], -torch.inf)
+    # No text has more than `size` continuations among the `size` best of its sentence. In the order of tokens, so
+    # that of equals the first is taken as if all had been compared.
+    ahead, tokens = best(following(logits, step=step, texts=texts), size)
+    tokens, order = tokens.sort(-1)
+    ahead = ahead.gather(-1, order).reshape(s, n, -1)
+    total = (ahead + lines.logprob[..., None]).where(lines.real[..., None], -torch.inf)
     logprob, index = best(total.flatten(1), size)
-    parent, token = index // logits.shape[1], index % logits.shape[1]
+    parent, token = index // size, tokens.reshape(s, -1).gather(-1, index)
     parents = lines.chosen(parent)
     row = parent + n * torch.arange(s, device=parent.device)[:, None]
-    tokens, rows = (
+    written, rows = (
         torch.cat([old, new[..., None]], dim=-1)
         for old, new in ((parents.tokens, token), (parents.rows, row))
     )
-    return _Lines(logprob, logprob, tokens, rows)
+    return _Lines(logprob, logprob, written, rows)
 
 
 def _check(size: int, count: int, penalty: float) -> None:

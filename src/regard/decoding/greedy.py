@@ -7,6 +7,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits
+from regard.decoding.ranking import best
 from regard.decoding.unrolling import unroll
 from regard.models.protocols import AnyModel
 
@@ -24,4 +25,4 @@ def likeliest(
     logprobs: Float[Tensor, "r vocabulary"], texts: Int[Tensor, " r"], step: int
 ) -> Int[Tensor, " r"]:
     """The likeliest token of every row."""
-    return logprobs.argmax(-1)
+    return best(logprobs, 1)[1][:, 0]

@@ -38,9 +38,9 @@ def unroll(model: AnyModel, source: Any, choose: Choice, *, limits: Limits) -> l
             going = going[(chosen != END) & (most[of] > step + 1)]
             if not len(going):
                 break
-            # Copying what the others remember is worth it once they are half of all. A row that has reached its
+            # Copying what the others remember is worth it once a quarter has gone. A row that has reached its
             # limit must go at once: its model may have no position for another token.
-            if 2 * len(going) <= len(texts) or bool((most[texts] <= step + 1).any()):
+            if 4 * len(going) <= 3 * len(texts) or bool((most[texts] <= step + 1).any()):
                 state, tokens, texts = state.pick(going), tokens[going], texts[going]
                 going = torch.arange(len(texts), device=texts.device)
         return history.hypotheses()

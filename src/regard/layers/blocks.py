@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.keyvalue import KeyValue
 from regard.attention.masks import Mask
-from regard.attention.multihead import KeyValue, MultiHeadAttention, reach_of, zero_unused
+from regard.attention.multihead import MultiHeadAttention, reach_of, zero_unused
+from regard.attention.reach import Reach
 from regard.errors import RegardError
 from regard.layers.residual import Layer, Residual
 
@@ -95,22 +96,24 @@ class DecoderBlock(nn.Module):
         *,
         mask: Mask | None = None,
         memory_mask: Mask | None = None,
+        memory_reach: Reach | None = None,
     ) -> tuple[Float[Tensor, "b n d"], DecoderState]:
         """New positions after those of the state, and the state with them added.
 
-        Rows may share a memory: with fewer memories than rows, equally many neighbours ask each.
+        Rows may share a memory: with fewer memories than rows, equally many neighbours ask each. `memory_reach` is
+        that of the mask, if it is known and the memory holds no rubbish (see `recall`).
         """
         look, seen = _keeping(self.attention, state.past, mask)
         x = self.around_attention(x, look)
-        x = self.around_cross(x, lambda y: self._recall(y, state.memory, memory_mask))
+        x = self.around_cross(x, lambda y: self._recall(y, state.memory, memory_mask, memory_reach))
         return self.around_feedforward(x, self.feedforward), replace(state, past=seen[-1])
 
-    def _recall(self, x: Tensor, memory: KeyValue, mask: Mask | None) -> Tensor:
+    def _recall(self, x: Tensor, memory: KeyValue, mask: Mask | None, reach: Reach | None) -> Tensor:
         rows, memories = x.shape[0], memory.key.shape[0]
         if memories == 0 or rows % memories:
             raise RegardError(f"{rows} rows and {memories} memories: equally many rows ask each")
-        queries = rearrange(x, "(m row) n d -> m (row n) d", m=memories)
-        return self.cross.recall(queries, memory, mask=mask).reshape(*x.shape[:-1], -1)
+        queries = x.reshape(memories, -1, x.shape[-1])
+        return self.cross.recall(queries, memory, mask=mask, reach=reach).reshape(*x.shape[:-1], -1)
 
 
 def _keeping(

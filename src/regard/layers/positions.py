@@ -7,6 +7,7 @@ act on queries and keys are in `rotary`; those that act on scores are biases (`r
 
 import math
 from abc import ABC, abstractmethod
+from functools import lru_cache
 
 import torch
 from einops import rearrange, repeat
@@ -67,6 +68,20 @@ class Sinusoidal(Positions):
         angle = positions[..., None] * torch.exp(half * (-2 * math.log(10000.0) / self.width))
         waves = rearrange([angle.sin(), angle.cos()], "wave ... half -> ... (half wave)")
         return waves[..., : self.width].float()
+
+    def _of(self, x: Tensor, offset: Offset) -> Tensor:
+        if not isinstance(offset, int) or torch.compiler.is_compiling():
+            return super()._of(x, offset)
+        last = offset + x.shape[-2]
+        size = max(64, 1 << (last - 1).bit_length())  # few tables, of doubled lengths
+        return _sinusoids(size, self.width, x.dtype, x.device)[offset:last]
+
+
+@lru_cache(maxsize=16)
+def _sinusoids(size: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The vectors of the first positions, for decoding asks for one of them at every step."""
+    with torch.inference_mode(False):  # a table made inside it could not be used in training
+        return Sinusoidal(width)(torch.arange(size, device=device)).to(dtype)
 
 
 class Learned(Positions):

@@ -1,7 +1,8 @@
 """Rotary positions: turn query and key by an angle that grows with position, so that scores see the difference."""
 
+from functools import lru_cache
+
 import torch
-from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -27,7 +28,11 @@ class Rotary(nn.Module):
         """x, each position turned by its angle; the first stands at `offset`."""
         if x.shape[-1] != self.width:
             raise RegardError(f"Rotary was made for heads of width {self.width}, and got {x.shape[-1]}")
-        return _turned(x, _angles(_numbers(x, offset), self.width, self.base))
+        last = offset + x.shape[-2]
+        if torch.compiler.is_compiling():
+            return _turned(x, _turns(_angles(_numbers(x, offset), self.width, self.base), x.dtype))
+        size = max(64, 1 << (last - 1).bit_length())  # few tables, of doubled lengths
+        return _turned(x, _table(size, self.width, self.base, x.dtype, x.device)[offset:last])
 
 
 class GridRotary(nn.Module):
@@ -54,7 +59,7 @@ class GridRotary(nn.Module):
         patch = (_numbers(x, offset) - self.leading).clamp_min(0)  # an angle of 0 turns nothing
         places = (patch // self.columns, patch % self.columns)
         angles = [_angles(place, self.width // 2, self.base) for place in places]
-        return _turned(x, torch.cat(angles, dim=-1))
+        return _turned(x, _turns(torch.cat(angles, dim=-1), x.dtype))
 
 
 def _numbers(x: Tensor, offset: int) -> Tensor:
@@ -67,10 +72,20 @@ def _angles(positions: Int[Tensor, " n"], width: int, base: float) -> Float[Tens
     return positions[:, None] * turns
 
 
-def _turned(x: Float[Tensor, "*b n d"], angle: Float[Tensor, "n pairs"]) -> Float[Tensor, "*b n d"]:
-    """Neighbouring features, as a point in the complex plane, times e^(i·angle): one step, and no strided reads."""
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))  # there are no complex numbers of half precision
-    points = torch.view_as_complex(rearrange(wide, "... (pair two) -> ... pair two", two=2).contiguous())
-    turns = torch.polar(torch.ones_like(angle), angle).to(points.dtype)
-    turned = torch.view_as_real(points * turns)
-    return rearrange(turned, "... pair two -> ... (pair two)").to(x.dtype)
+def _turns(angle: Float[Tensor, "n pairs"], dtype: torch.dtype) -> Tensor:
+    """e^(i·angle), as precise as numbers of this type; there are no complex numbers of half precision."""
+    return torch.polar(torch.ones_like(angle), angle).to(torch.promote_types(dtype, torch.float32).to_complex())
+
+
+@lru_cache(maxsize=16)
+def _table(size: int, width: int, base: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The turns of the first positions: all layers turn by the same, and decoding asks at every step."""
+    with torch.inference_mode(False):  # a table made inside it could not be used in training
+        return _turns(_angles(torch.arange(size, device=device), width, base), dtype)
+
+
+def _turned(x: Float[Tensor, "*b n d"], turns: Tensor) -> Float[Tensor, "*b n d"]:
+    """Neighbouring features, as a point in the complex plane, turned: one step, and no strided reads."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32)).contiguous()
+    turned = torch.view_as_complex(wide.unflatten(-1, (-1, 2))) * turns
+    return torch.view_as_real(turned).flatten(-2).to(x.dtype)

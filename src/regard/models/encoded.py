@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.masks import lengths
@@ -25,6 +26,11 @@ class Encoded:
     def full(cls, vectors: Float[Tensor, "b n d"]) -> "Encoded":
         """Sequences without padding."""
         return cls(vectors, vectors.new_full(vectors.shape[:1], vectors.shape[1]).long())
+
+    @property
+    def real(self) -> Bool[Tensor, "b n"]:
+        """Where there is no padding."""
+        return torch.arange(self.vectors.shape[1], device=self.lengths.device) < self.lengths[:, None]
 
     def pooled(self, how: Pooling, asking: AttentionPooling | None = None) -> Float[Tensor, "b d"]:
         """Each sequence as one vector; `asking` are the learned questions of pooling by attention."""

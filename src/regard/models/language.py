@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.keyvalue import KeyValue
 from regard.attention.masks import Mask, causal, lengths
-from regard.attention.multihead import KeyValue
 from regard.attention.projection import glorot
 from regard.data.batches import Sequences
 from regard.errors import RegardError
@@ -75,6 +75,7 @@ class LanguageModel(nn.Module):
         self.embedding = embedding(config, "vocabulary", config.vocabulary)
         self.blocks = encoder_blocks(config, two_way=False)
         self.norm = last_norm(config)
+        self.output: nn.Module | None = None  # tied to the table
         if config.tied == "none":
             self.output = glorot(nn.Linear(config.width, config.vocabulary, bias=False))
 
@@ -128,4 +129,8 @@ class LanguageModel(nn.Module):
         return self.norm(x)
 
     def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
-        return self.output(x) if self.config.tied == "none" else F.linear(x, self.embedding.table)
+        return F.linear(x, self.embedding.table) if self.output is None else self.output(x)
+
+    def tied_output(self) -> Tensor | None:
+        """The output matrix, where it is also the table of embeddings."""
+        return None if self.config.tied == "none" else self.embedding.table

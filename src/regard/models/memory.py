@@ -1,13 +1,15 @@
 """What a decoder remembers of its sources while it writes, once a source however many rows ask it."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.attention.keyvalue import KeyValue
 from regard.attention.masks import Mask, lengths
-from regard.attention.multihead import KeyValue
+from regard.attention.reach import Extent, Reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +25,17 @@ class Memory:
         """How many texts are being written."""
         return self.lengths.shape[0] * self.group
 
-    @property
+    @cached_property
     def mask(self) -> Mask:
         """The real positions of the sources."""
         return lengths(keys=self.lengths)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What one step of every row reaches under that mask: the same at every step and in every layer."""
+        key = self.layers[0].key
+        extent = Extent(queries=self.group, keys=key.shape[-2], device=key.device)
+        return self.mask.reach(extent).over(key.ndim - 2).settled()
 
     def pick(self, rows: Int[Tensor, " r"]) -> "Memory":
         """The memory of these rows. Nothing is copied while the same sources are asked by equally many rows each."""

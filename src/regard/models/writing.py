@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.keyvalue import KeyValue
 from regard.attention.masks import causal, lengths
-from regard.attention.multihead import KeyValue
 from regard.attention.projection import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState
@@ -80,6 +80,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
         """The blocks that write, and the way back from vectors to words."""
         self.decoder = decoder_blocks(self.config, self.config.decoder_depth)
         self.decoder_norm = last_norm(self.config)
+        self.output: nn.Module | None = None  # tied to the table
         if self.config.tied == "none":
             self.output = glorot(nn.Linear(self.config.width, self.config.target_vocabulary, bias=False))
 
@@ -100,7 +101,8 @@ class Writing(nn.Module, ABC, Generic[Source]):
     def start(self, source: Source) -> WritingState:
         """Read the sources; the decoder's keys and values of them are made once."""
         memory = self.read(source)
-        layers = tuple(block.cross.remember(memory.vectors) for block in self._decoder())
+        vectors = torch.where(memory.real[..., None], memory.vectors, 0.0)  # once, rather than at every step
+        layers = tuple(block.cross.remember(vectors).compact() for block in self._decoder())
         return WritingState(Memory(layers, memory.lengths), (None,) * len(layers))
 
     def step(
@@ -111,7 +113,12 @@ class Writing(nn.Module, ABC, Generic[Source]):
         x = self.target_embedding(tokens[:, None], offset=state.length)
         pasts = []
         for block, layer, past in zip(self._decoder(), state.memory.layers, state.pasts, strict=True):
-            x, after = block.step(x, DecoderState(layer, past), memory_mask=state.memory.mask)
+            x, after = block.step(
+                x,
+                DecoderState(layer, past),
+                memory_mask=state.memory.mask,
+                memory_reach=state.memory.reach,
+            )
             pasts.append(after.past)
         logits = self._words(self.decoder_norm(x[:, 0]))
         return logits, WritingState(state.memory, tuple(pasts), state.length + 1)
@@ -125,7 +132,11 @@ class Writing(nn.Module, ABC, Generic[Source]):
         return self.decoder_norm(x)
 
     def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
-        return self.output(x) if self.config.tied == "none" else F.linear(x, self.target_embedding.table)
+        return F.linear(x, self.target_embedding.table) if self.output is None else self.output(x)
+
+    def tied_output(self) -> Tensor | None:
+        """The output matrix, where it is also a table of embeddings."""
+        return None if self.config.tied == "none" else self.target_embedding.table
 
     def _decoder(self) -> Iterable[DecoderBlock]:
         return cast("Iterable[DecoderBlock]", self.decoder)

@@ -8,6 +8,7 @@ from safetensors import safe_open
 
 from regard.runs.folder import RunFolder
 from regard.runs.metrics import Metric
+from regard.runs.ready import described
 from regard.runs.using import use_of
 
 
@@ -27,6 +28,8 @@ def describe_run(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
         rows.append(("validation", "  ".join(f"{name} {value:.4g}" for name, value in evaluation.items())))
     if run.metrics.exists():
         rows += [("test", str(Metric(**each))) for each in json.loads(run.metrics.read_text("utf-8"))]
+    if run.weights.exists():
+        rows.append(("answers in", described()))
     verbs = ", ".join([*use_of(recipe.model.KIND).verbs, "evaluate"])
     return [*rows, ("can", verbs), ("seed", str(recipe.seed))]
 

@@ -10,9 +10,9 @@ from regard.data.lines import Report
 from regard.data.pairs import Parallel
 from regard.errors import RegardError
 from regard.runs.folder import RunFolder, write_text
-from regard.runs.load import load
 from regard.runs.metrics import Metric, translation_metrics
 from regard.runs.reading import changed
+from regard.runs.ready import ready
 from regard.runs.recipe import Recipe
 from regard.runs.settings import (
     DigitData,
@@ -36,12 +36,14 @@ def evaluate_run(
     *,
     on: str | None = None,
     device: str | None = None,
+    precision: str | None = None,
+    threads: int | None = None,
     answers: Path | None = None,
     **changes: Any,
 ) -> list[Metric]:
     """The metrics of a run. `on` names another file than its test set; `beam=…`, `bleu=…` as in `Decoding`."""
     folder = RunFolder.existing(run)
-    recipe, loaded = folder.load_recipe(), load(run, device=device)
+    recipe, loaded = folder.load_recipe(), ready(run, device=device, precision=precision, threads=threads)
     if isinstance(loaded, Translator):
         loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
         return _translation(loaded, _elsewhere(recipe, on), answers)

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 from regard.errors import RegardError
+from regard.layers.lowered import Precision
+from regard.layers.lowering import lower
 from regard.models.captioner import Captioner, RecurrentCaptioner
 from regard.models.classifier import Classifier
 from regard.models.convolution import Convolution, ConvolutionConfig
@@ -35,11 +37,19 @@ class _Described:
     model: ModelConfig
 
 
-def load(run: str | os.PathLike[str], *, device: str | torch.device | None = None) -> Any:
+def load(
+    run: str | os.PathLike[str],
+    *,
+    device: str | torch.device | None = None,
+    precision: Precision | None = None,
+) -> Any:
     """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.caption([…])`,
     `.transcribe([…])`, `.score(…)`, whichever it can. Without a device, a GPU where there is one.
 
     Of a checkpoint, "runs/x/checkpoints/step-500", it is the model as it was then.
+
+    With a precision (float32, bf16 or int8) the linear maps are packed for answering on the CPU, which is quicker,
+    and the model can no longer be trained; without one it is as it was trained.
     """
     checkpoint = called(run)
     folder = RunFolder.existing(run if checkpoint is None else checkpoint.path.parent.parent)
@@ -53,7 +63,10 @@ def load(run: str | os.PathLike[str], *, device: str | torch.device | None = Non
         raise RegardError(
             f"{folder.weights if checkpoint is None else checkpoint.path} does not fit {folder.config}: {str(error).splitlines()[-1].strip()}"
         ) from None
-    model = model.to(chosen_device(device)).eval()
+    place = chosen_device(device if device is not None or precision is None else "cpu")
+    model = model.to(place).eval()
+    if precision is not None:
+        model = lower(model, precision)
     recipe, tokenizers = folder.load_recipe(), folder.load_tokenizers()
     decoding = decoding_of(folder, recipe.decoding)
     labels = folder.load_labels() or []

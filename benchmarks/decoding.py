@@ -1,0 +1,310 @@
+"""Decoding on the CPU against CTranslate2 and Hugging Face's Marian, on one set of weights, side by side in one run.
+
+    python benchmarks/decoding.py                    # all contenders that are installed
+    python benchmarks/decoding.py --quick            # few rounds, nothing written
+    python benchmarks/decoding.py --out results      # where decoding.json and decoding.md go
+
+The model is a base Transformer (6 + 6 blocks, 512, 8 heads, 2,048) with norm="after", which all three can express, a
+vocabulary of 10,000 and drawn weights. The row of END in the output matrix is 0, so that no text ends before its
+limit and every contender makes the same number of steps. In a round every contender runs once, in a shuffled order;
+ratios are taken within the round. Memory is how far the peak of the resident set rose above its level before the
+run.
+"""
+
+import argparse
+import copy
+import json
+import statistics
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from measuring import machine, measure, measure_calmly, spread
+
+from regard.data.batches import END, SPECIAL, Sequences
+from regard.decoding.beam import beam
+from regard.decoding.greedy import greedy
+from regard.interop.ctranslate2 import save_ctranslate2
+from regard.interop.marian import save_marian
+from regard.layers.lowering import lower
+from regard.models.transformer import Transformer, TransformerConfig
+
+WORDS = 10_000
+Texts = list[list[int]]
+Decode = Callable[[Texts, int, int], Texts]  # sources, beam size and steps to texts without END
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender at one task."""
+
+    task: str
+    contender: str
+    tokens_per_second: float
+    spread: tuple[float, float]  # tenth and ninetieth percentile
+    ratios: dict[
+        str, tuple[float, float, float]
+    ]  # regard over it: by our precision; median, tenth, ninetieth
+    megabytes: float
+    equal: float  # share of texts equal to those of regard in float32
+
+
+def lively_base() -> Transformer:
+    """A base Transformer whose texts differ and never end."""
+    torch.manual_seed(0)
+    config = TransformerConfig(norm="after", tied="none", source_vocabulary=WORDS, target_vocabulary=WORDS)
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim == 1:
+                weight += torch.randn_like(weight) * 0.05
+        model.output.weight *= 2
+        model.output.weight[: len(SPECIAL)] = 0
+    return model
+
+
+def sources(count: int) -> Texts:
+    """As long as captions are: 7 to 24 tokens."""
+    generator = torch.Generator().manual_seed(1)
+    sizes = torch.randint(6, 24, (count,), generator=generator).tolist()
+    return [[*torch.randint(4, WORDS, (size,), generator=generator).tolist(), END] for size in sizes]
+
+
+def regard_decoder(model: Any) -> Decode:
+    """Our own decoders."""
+
+    def decode(texts: Texts, size: int, steps: int) -> Texts:
+        source = Sequences.of(texts)
+        if size == 1:
+            return [each.tokens for each in greedy(model, source, limits=steps)]
+        return [best[0].tokens for best in beam(model, source, size=size, limits=steps, penalty=0.0)]
+
+    return decode
+
+
+def ctranslate2_decoder(folder: Path, precision: str, threads: int) -> Decode:
+    """CTranslate2, all sentences in one batch."""
+    import ctranslate2
+
+    translator = ctranslate2.Translator(
+        str(folder), device="cpu", compute_type=precision, inter_threads=1, intra_threads=threads
+    )
+    names = _names()
+    numbers = {name: number for number, name in enumerate(names)}
+
+    def decode(texts: Texts, size: int, steps: int) -> Texts:
+        words = [[names[token] for token in row] for row in texts]
+        found = translator.translate_batch(
+            words, beam_size=size, max_decoding_length=steps, length_penalty=0.0, max_batch_size=0
+        )
+        return [[numbers[word] for word in each.hypotheses[0]] for each in found]
+
+    return decode
+
+
+def marian_decoder(folder: Path) -> Decode:
+    """Hugging Face's generate."""
+    from transformers import MarianMTModel
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    model = MarianMTModel.from_pretrained(folder).eval()
+    model.generation_config.suppress_tokens = None  # the model never wants them, and nobody else looks
+
+    def decode(texts: Texts, size: int, steps: int) -> Texts:
+        source = Sequences.of(texts)
+        with torch.inference_mode():
+            found = model.generate(
+                input_ids=source.tokens,
+                attention_mask=source.real.long(),
+                num_beams=size,
+                do_sample=False,
+                max_new_tokens=steps,
+                length_penalty=0.0,
+            )
+        return [row[1:] for row in found.tolist()]
+
+    return decode
+
+
+def _names() -> list[str]:
+    return [*SPECIAL, *(f"w{number}" for number in range(len(SPECIAL), WORDS))]
+
+
+def contenders(model: Transformer, folder: Path, precisions: list[str], threads: int) -> dict[str, Decode]:
+    """Everybody who is installed, with the same weights."""
+    found = {f"regard {precision}": regard_decoder(_lowered(model, precision)) for precision in precisions}
+    try:
+        save_ctranslate2(model, folder / "ctranslate2", source=_names(), target=_names())
+        for precision in ("float32", "int8"):
+            found[f"ctranslate2 {precision}"] = ctranslate2_decoder(
+                folder / "ctranslate2", precision, threads
+            )
+    except ValueError as error:
+        print(f"left out: {error}")
+    try:
+        save_marian(model, folder / "marian")
+        found["transformers float32"] = marian_decoder(folder / "marian")
+    except ImportError as error:
+        print(f"left out: {error}")
+    return found
+
+
+def _lowered(model: Transformer, precision: str) -> Any:
+    return lower(copy.deepcopy(model), precision)
+
+
+def resident_rise(run: Callable[[], object]) -> float:
+    """Megabytes by which the peak of the resident set passes its level before the run; Linux only, else NaN."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    except OSError:
+        return float("nan")
+    before = _status("VmRSS")
+    run()
+    return (_status("VmHWM") - before) / 1024
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def task(
+    name: str,
+    everyone: dict[str, Decode],
+    texts: Texts,
+    *,
+    size: int,
+    alone: bool,
+    steps: int,
+    rounds: int,
+    calmly: bool,
+) -> list[Row]:
+    """One task for everybody: all texts at once, or one after the other."""
+
+    def runner(decode: Decode) -> Callable[[], Texts]:
+        if alone:
+            return lambda: [decode([text], size, steps)[0] for text in texts]
+        return lambda: decode(texts, size, steps)
+
+    runs = {who: runner(decode) for who, decode in everyone.items()}
+    outputs = {who: run() for who, run in runs.items()}
+    for who, found in outputs.items():
+        if {len(text) for text in found} != {steps}:
+            raise SystemExit(f"{who} did not make {steps} steps: the comparison would not be one")
+    times = measure_calmly(runs, rounds) if calmly else measure(runs, rounds)
+    count = len(texts) * steps
+    rows = []
+    ours = [who for who in everyone if who.startswith("regard")]
+    for who in everyone:
+        speeds = [count / milliseconds * 1e3 for milliseconds in times[who]]
+        ratios = {}
+        for mine in ours:
+            within = [theirs / own for theirs, own in zip(times[who], times[mine], strict=True)]
+            ratios[mine] = (statistics.median(within), *spread(within))
+        same = sum(a == b for a, b in zip(outputs[who], outputs["regard float32"], strict=True))
+        rows.append(
+            Row(
+                name,
+                who,
+                statistics.median(speeds),
+                spread(speeds),
+                ratios,
+                resident_rise(runs[who]),
+                same / len(texts),
+            )
+        )
+        print(f"{name:28s} {who:22s} {rows[-1].tokens_per_second:8.0f} tokens/s  equal {rows[-1].equal:.2f}  "
+              + "  ".join(f"{mine} {ratio[0]:.2f}x" for mine, ratio in ratios.items()), flush=True)  # fmt: skip
+    return rows
+
+
+def table(rows: list[Row], facts: dict[str, object], steps: int) -> str:
+    """The rows as Markdown."""
+    ours = list(rows[0].ratios)
+    lines = [
+        "# Decoding on the CPU: regard, CTranslate2, Hugging Face Marian",
+        "",
+        "Made by `python benchmarks/decoding.py`. "
+        + "; ".join(f"{name}: {value}" for name, value in facts.items())
+        + ".",
+        "",
+        "A base Transformer (6 + 6 blocks, width 512, 8 heads, inner 2,048, norm after) with a vocabulary of "
+        f"{WORDS:,}, drawn weights, the same for all; sources of 7 to 24 tokens; {steps} steps for every text. "
+        "`regard … ×` is the speed of regard over that of the contender, the median of ratios within interleaved "
+        "rounds (tenth to ninetieth percentile). `equal` is the share of texts that are token for token those of "
+        "regard in float32; drawn weights decide by thin margins, so that rounding alone can part texts. MB is the "
+        "rise of the resident set during a run.",
+        "",
+        "| task | contender | tokens/s | spread | "
+        + " | ".join(f"{mine} ×" for mine in ours)
+        + " | equal | MB |",
+        "|---|---|---:|---:|" + "---:|" * len(ours) + "---:|---:|",
+    ]
+    for row in rows:
+        ratios = " | ".join(f"{m:.2f} ({low:.2f}–{high:.2f})" for m, low, high in row.ratios.values())
+        lines.append(
+            f"| {row.task} | {row.contender} | {row.tokens_per_second:.0f} | {row.spread[0]:.0f}–{row.spread[1]:.0f} "
+            f"| {ratios} | {row.equal:.2f} | {row.megabytes:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure and write down."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="three rounds, nothing written")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--precisions", nargs="*", default=["float32", "bf16", "int8"])
+    parser.add_argument(
+        "--calmly", action="store_true", help="only rounds in which others leave the cores alone"
+    )
+    parser.add_argument("--only", help="contenders whose names hold this, besides our own")
+    parser.add_argument("--tasks", default="greedy,beam 4,greedy alone,beam 4 alone")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    facts = machine()
+    texts = sources(given.batch)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        everyone = contenders(lively_base(), Path(folder), given.precisions, given.threads)
+        if given.only is not None:
+            everyone = {who: run for who, run in everyone.items() if given.only in who or "regard" in who}
+        for name in given.tasks.split(","):
+            alone, size = name.endswith("alone"), 4 if name.startswith("beam") else 1
+            rows += task(
+                name,
+                everyone,
+                texts[:2] if alone else texts,
+                size=size,
+                alone=alone,
+                steps=given.steps,
+                rounds=3 if given.quick else given.rounds,
+                calmly=given.calmly,
+            )
+            if not given.quick:
+                write(rows, facts, given)
+
+
+def write(rows: list[Row], facts: dict[str, object], given: argparse.Namespace) -> None:
+    """The rows so far as JSON and Markdown."""
+    given.out.mkdir(exist_ok=True)
+    settings = {name: value for name, value in vars(given).items() if name != "out"}
+    record = {"machine": facts, "settings": settings, "rows": [asdict(row) for row in rows]}
+    (given.out / "decoding.json").write_text(json.dumps(record, indent=1) + "\n")
+    (given.out / "decoding.md").write_text(table(rows, facts, given.steps))
+
+
+if __name__ == "__main__":
+    main()

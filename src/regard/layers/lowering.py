@@ -1,0 +1,80 @@
+"""A model made ready to answer on the CPU: its linear maps in another precision, everything else as it is."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.projection import InProjection
+from regard.errors import RegardError
+from regard.layers.blocks import DecoderBlock
+from regard.layers.lowered import KINDS, Lowered
+
+
+class LoweredProjection(nn.Module):
+    """The maps to queries, keys and values: one for all three, or that of a memory apart from that of who asks it."""
+
+    def __init__(self, maps: InProjection, kind: type[Lowered], *, apart: bool) -> None:
+        super().__init__()
+        self.outputs, self.apart = maps.outputs, apart
+        asking = self.outputs[0]
+        weight, bias = maps.all.weight, maps.all.bias
+        if apart:
+            self.ask = kind(weight[:asking], None if bias is None else bias[:asking])
+            self.answer = kind(weight[asking:], None if bias is None else bias[asking:])
+        else:
+            self.all = kind(weight, bias)
+
+    def together(self, x: Float[Tensor, "*batch n d"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of one input."""
+        if self.apart:
+            return self.ask(x), *self.memory(x)
+        query, key, value = self.all(x).split(self.outputs, dim=-1)
+        return query, key, value
+
+    def queries(self, x: Float[Tensor, "*batch q d"]) -> Tensor:
+        """W_q x."""
+        return self.ask(x) if self.apart else self.together(x)[0]
+
+    def memory(self, x: Float[Tensor, "*batch k d"]) -> tuple[Tensor, Tensor]:
+        """Keys and values of one input."""
+        if not self.apart:
+            return self.together(x)[1:]
+        key, value = self.answer(x).split(self.outputs[1:], dim=-1)
+        return key, value
+
+    def keys(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
+        """W_k x."""
+        return self.memory(x)[0]
+
+    def values(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
+        """W_v x."""
+        return self.memory(x)[1]
+
+
+def lower(model: nn.Module, precision: str) -> nn.Module:
+    """Put the linear maps of a model into this precision, in place. It can then answer, and no longer be trained.
+
+    What is no linear map stays float32: embeddings, norms, attention itself, convolutions, recurrent cells.
+    """
+    if precision not in KINDS:
+        raise RegardError(f"precision={precision!r}: give {', '.join(map(repr, KINDS))}")
+    weights = list(model.parameters())
+    if any(weight.device.type != "cpu" or weight.dtype != torch.float32 for weight in weights):
+        raise RegardError(f"precision={precision!r} is for float32 models on the CPU: load with device='cpu'")
+    if not torch.backends.mkldnn.is_available():
+        raise RegardError(f"precision={precision!r} needs a torch built with oneDNN, and this one is not")
+    kind = KINDS[precision]
+    crosses = {part.cross.input for part in model.modules() if isinstance(part, DecoderBlock)}
+    for part in list(model.modules()):
+        if isinstance(part, InProjection):
+            continue
+        for name, child in list(part.named_children()):
+            if isinstance(child, InProjection) and child.packed:
+                setattr(part, name, LoweredProjection(child, kind, apart=child in crosses))
+            elif type(child) is nn.Linear:
+                setattr(part, name, kind(child.weight, child.bias))
+    if hasattr(model, "tied_output"):
+        table = model.tied_output()
+        if table is not None:
+            model.output = kind(table, None)
+    return model.requires_grad_(False)

@@ -1,0 +1,42 @@
+"""A run made ready to answer: the device, the precision and the threads that were asked for, or that suit it."""
+
+import os
+from typing import Any, cast
+
+import torch
+
+from regard.layers.lowered import Precision
+from regard.runs.load import chosen_device, load
+
+
+def ready(
+    run: str | os.PathLike[str],
+    *,
+    device: str | None = None,
+    precision: str | None = None,
+    threads: int | None = None,
+) -> Any:
+    """The run loaded, to answer and not to be trained."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return load(run, device=device, precision=chosen_precision(device, precision))
+
+
+def chosen_precision(device: str | None, precision: str | None) -> Precision | None:
+    """That asked for; else float32, packed where the CPU answers and torch can pack."""
+    if precision is None and (
+        chosen_device(device).type != "cpu" or not torch.backends.mkldnn.is_available()
+    ):
+        return None
+    return cast("Precision", precision or "float32")
+
+
+def described(device: str | None = None) -> str:
+    """What is picked where nothing is asked for, in words."""
+    place = chosen_device(device)
+    if place.type != "cpu":
+        return f"float32 on {place}"
+    packed = ", weights packed" if chosen_precision("cpu", None) else ""
+    return (
+        f"float32 on the CPU, {torch.get_num_threads()} threads{packed}; --precision bf16 or int8 is quicker"
+    )

@@ -1,0 +1,111 @@
+"""Models whose linear maps were packed: the same answers, and what is refused."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard.data.batches import END, START, Pairs, Sequences
+from regard.decoding.greedy import greedy
+from regard.errors import RegardError
+from regard.layers.lowered import Lowered
+from regard.layers.lowering import lower
+from regard.models.language import LanguageConfig, LanguageModel
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.sight.watch import watch
+
+
+def transformer(**changes: Any) -> Transformer:
+    torch.manual_seed(3)
+    settings: dict[str, Any] = {
+        "width": 32,
+        "heads": 4,
+        "depth": 2,
+        "decoder_depth": 2,
+        "inner": 48,
+        "source_vocabulary": 23,
+        "target_vocabulary": 23,
+    }
+    model = Transformer(TransformerConfig(**settings | changes)).eval()
+    for weight in model.parameters():
+        weight.data += torch.randn_like(weight) * 0.1
+    return model
+
+
+def pairs() -> Pairs:
+    source = Sequences.of([[5, 7, 11, END], [4, END], [9, 6, 18, 3, 8, END]])
+    return Pairs(source, Sequences.of([[6, 6, END], [13, 5, 22, 4, END], [10, END]]))
+
+
+TOLERANCES = {"float32": 1e-4, "bf16": 0.2, "int8": 0.3}
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"tied": "none"},
+        {"norm": "after"},
+        {"kv_heads": 2},
+        {"feedforward": "swiglu"},
+        {"positions": "rotary"},
+    ],
+    ids=str,
+)
+def test_a_packed_model_gives_the_logits_of_the_plain_one(precision: str, changes: dict[str, Any]) -> None:
+    plain, packed = transformer(**changes), lower(transformer(**changes), precision)
+    batch = pairs()
+    real = batch.target.real
+    expected, found = plain.logits(batch)[real], packed.logits(batch)[real]
+    assert ((found - expected).norm() / expected.norm()) < TOLERANCES[precision]
+    assert not torch.equal(found, expected) or precision == "float32"
+    packed_maps = [part for part in packed.modules() if isinstance(part, Lowered)]
+    assert packed_maps
+    assert not any(type(part) is nn.Linear for part in packed.modules())
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+def test_cached_steps_of_a_packed_model_give_its_full_logits(precision: str) -> None:
+    packed, batch = lower(transformer(), precision), pairs()
+    full = packed.logits(batch)
+    state = packed.start(batch.source)
+    tokens = state.first
+    for step in range(full.shape[1]):
+        logits, state = packed.step(tokens, state)
+        alive = step < batch.target.lengths
+        torch.testing.assert_close(logits[alive], full[alive, step], rtol=0, atol=TOLERANCES[precision] * 3)
+        tokens = batch.target.tokens[:, step]
+
+
+def test_a_packed_language_model_goes_on_as_the_plain_one() -> None:
+    config = LanguageConfig(width=32, heads=4, depth=2, inner=48, vocabulary=29)
+    torch.manual_seed(1)
+    plain = LanguageModel(config).eval()
+    packed = LanguageModel(config).eval()
+    packed.load_state_dict(plain.state_dict())
+    prompts = Sequences.of([[START, 5, 9], [START, 3]])
+    expected = [each.tokens for each in greedy(plain, prompts, limits=12)]
+    assert [each.tokens for each in greedy(lower(packed, "float32"), prompts, limits=12)] == expected
+
+
+def test_watching_a_packed_model_changes_no_bit() -> None:
+    packed, batch = lower(transformer(), "int8"), pairs()
+    alone = packed.logits(batch)
+    with watch(packed) as seen:
+        watched = packed.logits(batch)
+    assert torch.equal(alone, watched)
+    assert len(seen.names) == 6
+
+
+def test_a_packed_model_asks_for_no_gradients() -> None:
+    packed = lower(transformer(), "int8")
+    assert not any(weight.requires_grad for weight in packed.parameters())
+
+
+def test_what_cannot_be_packed_is_refused() -> None:
+    with pytest.raises(RegardError, match="precision='int4'"):
+        lower(transformer(), "int4")
+    with pytest.raises(RegardError, match="float32 models on the CPU"):
+        lower(transformer().double(), "int8")
