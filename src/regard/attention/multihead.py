@@ -139,7 +139,8 @@ class MultiHeadAttention(nn.Module):
         self, key: Float[Tensor, "*b k dk"], value: Float[Tensor, "*b k dv"] | None = None
     ) -> KeyValue:
         """Keys and values of a memory that will be asked more than once."""
-        value = key if value is None else value
+        if value is None:
+            return self._kept(*self.input.memories(key), offset=0)
         return self._kept(self.input.keys(key), self.input.values(value), offset=0)
 
     def recall(

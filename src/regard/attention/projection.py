@@ -46,6 +46,15 @@ class InProjection(nn.Module):
         """W_v x."""
         return F.linear(x, *self._parts()[2])
 
+    def memories(self, y: Float[Tensor, "*batch k d"]) -> tuple[Tensor, Tensor]:
+        """Keys and values of one input, in one product when the maps are one matrix."""
+        if not self.packed:
+            return self.keys(y), self.values(y)
+        asking, *rest = self.outputs
+        bias = None if self.all.bias is None else self.all.bias[asking:]
+        key, value = torch.split(F.linear(y, self.all.weight[asking:], bias), rest, dim=-1)
+        return key, value
+
     def _parts(self) -> list[tuple[Tensor, Tensor | None]]:
         """Weight and bias of query, key and value; views where they are packed."""
         if not self.packed:
