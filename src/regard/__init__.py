@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from regard.attention.multihead import HeadSizes as HeadSizes
     from regard.attention.multihead import KeyValue as KeyValue
     from regard.attention.multihead import MultiHeadAttention as MultiHeadAttention
+    from regard.attention.packed import packed as packed
     from regard.attention.scores import Additive as Additive
     from regard.attention.scores import Bilinear as Bilinear
     from regard.attention.scores import Cosine as Cosine
@@ -85,6 +86,7 @@ _HOMES = {
     "attention.call": ["Call"],
     "attention.explain": ["explain"],
     "attention.masks": ["Mask", "causal", "documents", "keep", "lengths", "prefix", "window"],
+    "attention.packed": ["packed"],
     "attention.multihead": ["HeadSizes", "KeyValue", "MultiHeadAttention"],
     "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
     "attention.weights": ["lookup", "weigh"],

@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
 from regard.attention.kernels.fused import fused
+from regard.attention.kernels.packed import in_one_row, in_rows, intervals, intervals_refusal
 from regard.attention.kernels.written import additive, written
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
@@ -70,17 +71,25 @@ def attend(
     return attend_within(call, value, call.reach(), dropout=dropout)
 
 
+_SHORT = 128  # keys
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """Which kernel computes a call, how that kernel is told the mask, and what ruled out the fused one."""
 
-    kernel: Literal["fused", "written"]
-    mask: Literal["nothing", "causal flag", "matrix"]
+    kernel: Literal["fused", "written", "intervals", "rows"]
+    mask: Literal["nothing", "causal flag", "matrix", "stretches", "lengths"]
     ruled_out: str | None = None
 
 
 def choose(call: Call, reach: Reach | None) -> Choice:
     """The kernel for a call. Nothing decides but the call: not training, not gradients, not who is watching."""
+    if reach is not None and reach.packs is not None:
+        ruled_out = intervals_refusal(call, reach)
+        if ruled_out is None:
+            return Choice(kernel="intervals", mask="stretches")
+        return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
     bounded = reach is not None and not reach.everything
     if isinstance(call.score, Additive):
         ruled_out = "the additive score is no dot product, so no fused kernel computes it"
@@ -88,10 +97,17 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         ruled_out = (
             f"the bias {type(call.bias).__name__} is learned, and fused kernels give a bias no gradient"
         )
+    elif _short_on_cpu(call):
+        ruled_out = "in 16 bits on a CPU, short sequences are faster with their weights in memory"
     else:
         flag = reach is not None and reach.triangular and call.bias is None
         return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
+
+
+def _short_on_cpu(call: Call) -> bool:
+    """Whether torch's kernel for the CPU, whose backward pass in 16 bits is slow, would lose to two plain products."""
+    return call.query.device.type == "cpu" and call.query.dtype.itemsize == 2 and call.extent.keys <= _SHORT
 
 
 def attend_within(
@@ -112,6 +128,10 @@ def compute(
 ) -> Tensor:
     """The output of a call that is past the seam."""
     choice = choose(call, reach)
+    if reach is not None and choice.kernel == "rows":
+        rows = in_rows(call, value, reach)
+        parts = [compute(row.call, row.value, row.reach, dropout=dropout, tidied=row.tidied) for row in rows]
+        return in_one_row(parts, call, reach)
     if not tidied:
         value = value if reach is None else zero_unseen(value, reach.seen())
         call = call.tidied(reach)
@@ -119,6 +139,8 @@ def compute(
     allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
     bias = call.biases()
     scale = call.scale * call.score.factor(call.query.shape[-1])
+    if reach is not None and choice.kernel == "intervals":
+        return intervals(query, key, value, reach, scale=scale, dropout=dropout)
     if choice.kernel == "fused":
         triangular = choice.mask == "causal flag"
         mixed = fused(
