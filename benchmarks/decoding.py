@@ -60,9 +60,8 @@ def lively_base() -> Transformer:
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim == 1:
-                weight += torch.randn_like(weight) * 0.05
-        model.output.weight *= 2
-        model.output.weight[: len(SPECIAL)] = 0
+                weight.add_(torch.randn_like(weight) * 0.05)
+        model.word_table().mul_(2)[: len(SPECIAL)] = 0
     return model
 
 
@@ -110,9 +109,9 @@ def marian_decoder(folder: Path) -> Decode:
     from transformers import MarianMTModel
     from transformers.utils import logging
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    model = MarianMTModel.from_pretrained(folder).eval()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model = MarianMTModel.from_pretrained(folder).eval()  # type: ignore[no-untyped-call]
     model.generation_config.suppress_tokens = None  # the model never wants them, and nobody else looks
 
     def decode(texts: Texts, size: int, steps: int) -> Texts:

@@ -33,7 +33,9 @@ from regard import (
     TensorBias,
     attend,
     causal,
+    lengths,
     lookup,
+    packed,
     weigh,
     window,
 )
@@ -200,6 +202,24 @@ def masks(path: Path) -> None:
     """Eight masks over one sentence."""
     shown = [each.picture for each in mask_exhibits(WORDS)]
     sheet([shown[:4], shown[4:]]).png(path)
+
+
+def packing(path: Path) -> None:
+    """Three sentences, each looking back: a row each, filled up, and all in one row."""
+    sentences = ["two dogs run", "a man sits", "children play in the snow"]
+    words = [sentence.split() for sentence in sentences]
+    count, row = torch.tensor([len(each) for each in words]), []
+    filled = causal() & lengths(count)
+    longest = int(count.max())
+    for each, seen in zip(words, filled.dense(longest, longest), strict=True):
+        names = [*each, *["·"] * (longest - len(each))]
+        weights = seen / seen.sum(-1, keepdim=True).clamp_min(1)
+        row.append(heatmap(weights, names, names, allowed=seen, title=" ".join(each), note="filled up"))
+    together = [word for each in words for word in each]
+    seen = (causal() & packed(count)).dense(len(together), len(together))
+    weights = seen / seen.sum(-1, keepdim=True)
+    row.append(heatmap(weights, together, together, allowed=seen, title="packed", note="nothing between"))
+    sheet([row]).png(path)
 
 
 def biases(path: Path) -> None:
@@ -581,7 +601,8 @@ def batches(path: Path) -> None:
     chosen = {"a batch": next(each for each in feed.order(0) if len(each) == 16), "as they come": range(16)}
     row = []
     for title, samples in chosen.items():
-        real = feed.batch(samples).source.real
+        source = feed.batch(samples).source
+        real = source.real if isinstance(source, Sequences) else torch.ones(len(source), source.longest)
         across = [str(place) for place in range(real.shape[1])]
         note = f"{real.double().mean():.0%} of its source tokens are text"
         names = [f"sentence {number}" for number in samples]
@@ -617,6 +638,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "scores": scores,
     "hard-and-soft": hard_and_soft,
     "masks": masks,
+    "packing": packing,
     "biases": biases,
     "positions": positions,
     "grid": grid,

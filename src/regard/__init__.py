@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from regard.attention.masks import window as window
     from regard.attention.multihead import HeadSizes as HeadSizes
     from regard.attention.multihead import MultiHeadAttention as MultiHeadAttention
+    from regard.attention.packed import packed as packed
     from regard.attention.scores import Additive as Additive
     from regard.attention.scores import Bilinear as Bilinear
     from regard.attention.scores import Cosine as Cosine
@@ -87,6 +88,7 @@ _HOMES = {
     "attention.masks": ["Mask", "causal", "documents", "keep", "lengths", "prefix", "window"],
     "attention.keyvalue": ["KeyValue"],
     "attention.multihead": ["HeadSizes", "MultiHeadAttention"],
+    "attention.packed": ["packed"],
     "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
     "attention.weights": ["lookup", "weigh"],
     "decoding.beam": ["beam"],

@@ -189,3 +189,57 @@ def test_what_cannot_be_fed_is_refused_by_name():
 def test_a_feed_of_nothing_has_no_batches():
     empty = Corpus.of([], vocabulary=9)
     assert [*TextFeed(empty, budget=10, seed=0).order(0)] == []
+
+
+def packed_feeds(budget: int = 200, seed: int = 3) -> list[Feed]:
+    return [
+        PairFeed(SOURCES, TARGETS, budget=budget, seed=seed, packed=True),
+        TextFeed(SOURCES, budget=budget, seed=seed, packed=True),
+        LabelledFeed(SOURCES, [n % 3 for n in range(900)], budget=budget, seed=seed, packed=True),
+    ]
+
+
+@pytest.mark.parametrize("feed", packed_feeds(), ids=lambda feed: type(feed).__name__)
+def test_packed_samples_come_once_in_every_epoch_and_in_an_order_of_its_own(feed):
+    for epoch in range(3):
+        assert sorted(chain(*feed.order(epoch))) == [*range(900)]
+    assert list(feed.order(1)) == list(feed.order(1))
+    assert list(feed.order(1)) != list(feed.order(2))
+
+
+@pytest.mark.parametrize("budget", [1, 30, 200, 5000])
+def test_packed_batches_hold_as_many_tokens_of_each_side_as_the_budget_allows(budget):
+    feed = PairFeed(SOURCES, TARGETS, budget=budget, seed=3, packed=True)
+    order = feed.order(0)
+    for samples, following in zip(order, [*order[1:], []], strict=True):
+        batch = feed.batch(samples)
+        sizes = [len(side.tokens) for side in (batch.source, batch.target)]
+        assert max(sizes) <= budget or len(samples) == 1
+        if len(following):
+            more = [int(side.lengths[following[0]]) + 1 for side in (SOURCES, TARGETS)]
+            assert any(size + one > budget for size, one in zip(sizes, more, strict=True))
+
+
+def test_packed_batches_hold_the_tokens_of_padded_ones():
+    for padded, packed in zip(feeds(), packed_feeds(), strict=True):
+        samples = [5, 0, 899, 17]
+        one, other = padded.batch(samples), packed.batch(samples)
+        sides = [(one, other)]
+        if isinstance(one, Pairs):
+            sides = [(one.source, other.source), (one.target, other.target)]
+        elif hasattr(one, "inputs"):
+            assert torch.equal(one.labels, other.labels)
+            sides = [(one.inputs, other.inputs)]
+        for rows, row in sides:
+            assert torch.equal(rows.tokens[rows.real], row.tokens)
+            assert torch.equal(rows.lengths, row.lengths)
+            assert (row.longest, row.shortest) == (int(rows.lengths.max()), int(rows.lengths.min()))
+
+
+def test_packed_windows_of_a_stream_are_the_same_windows():
+    stream = np.arange(100, dtype=np.uint16)
+    one, other = (
+        StreamFeed(stream, context=7, budget=28, seed=1, packed=packed).batch([3, 50, 104])
+        for packed in (False, True)
+    )
+    assert torch.equal(one.tokens[one.real], other.tokens)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from regard import MultiHeadAttention, RegardError
+from regard.attention.masks import lengths
 from regard.layers.pooling import AttentionPooling
 from regard.models.encoded import Encoded, through
 from regard.models.stack import StackConfig, encoder_blocks
@@ -30,6 +31,6 @@ def test_blocks_are_gone_through_in_order_and_padding_is_not_seen() -> None:
     x = torch.randn(2, 7, 6)
     whole = blocks[1](blocks[0](x))
     assert torch.equal(through(blocks, x, None), whole)
-    short = through(blocks, x, torch.tensor([7, 3]))
+    short = through(blocks, x, lengths(torch.tensor([7, 3])))
     torch.testing.assert_close(short[0], whole[0])
     torch.testing.assert_close(short[1, :3], through(blocks, x[1:, :3], None)[0])

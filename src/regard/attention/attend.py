@@ -12,6 +12,7 @@ from regard.attention.call import Call, zero_unseen
 from regard.attention.kernels.additive_fused import fused_additive, obstacle
 from regard.attention.kernels.few import MOST, few
 from regard.attention.kernels.fused import fused
+from regard.attention.kernels.packed import in_one_row, in_rows, intervals, intervals_refusal
 from regard.attention.kernels.written import additive, written
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
@@ -72,17 +73,25 @@ def attend(
     return attend_within(call, value, call.reach(), dropout=dropout)
 
 
+_SHORT = 128  # keys
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """Which kernel computes a call, how that kernel is told the mask, and what ruled out a fused one."""
 
-    kernel: Literal["fused", "fused additive", "few", "written"]
-    mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix"]
+    kernel: Literal["fused", "fused additive", "few", "written", "intervals", "rows"]
+    mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix", "stretches", "lengths"]
     ruled_out: str | None = None
 
 
 def choose(call: Call, reach: Reach | None) -> Choice:
     """The kernel for a call. Nothing decides but the call: not training, not gradients, not who is watching."""
+    if reach is not None and reach.packs is not None:
+        ruled_out = intervals_refusal(call, reach)
+        if ruled_out is None:
+            return Choice(kernel="intervals", mask="stretches")
+        return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
     bounded = reach is not None and not reach.everything
     unable = obstacle(call.query.device, call.query.dtype) if isinstance(call.score, Additive) else None
     if unable is not None:
@@ -96,6 +105,8 @@ def choose(call: Call, reach: Reach | None) -> Choice:
     elif _few(call):
         few_queries = f"{call.extent.queries} queries a head on the CPU: two products are quicker"
         return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=few_queries)
+    elif _short_on_cpu(call):
+        ruled_out = "in 16 bits on a CPU, short sequences are faster with their weights in memory"
     else:
         flag = reach is not None and reach.triangular and call.bias is None
         return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
@@ -116,6 +127,11 @@ def _few(call: Call) -> bool:
     )
 
 
+def _short_on_cpu(call: Call) -> bool:
+    """Whether torch's kernel for the CPU, whose backward pass in 16 bits is slow, would lose to two plain products."""
+    return call.query.device.type == "cpu" and call.query.dtype.itemsize == 2 and call.extent.keys <= _SHORT
+
+
 def attend_within(
     call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
 ) -> Tensor:
@@ -134,6 +150,10 @@ def compute(
 ) -> Tensor:
     """The output of a call that is past the seam."""
     choice = choose(call, reach)
+    if reach is not None and choice.kernel == "rows":
+        rows = in_rows(call, value, reach)
+        parts = [compute(row.call, row.value, row.reach, dropout=dropout, tidied=row.tidied) for row in rows]
+        return in_one_row(parts, call, reach)
     if not tidied:
         value = value if reach is None else zero_unseen(value, reach.seen())
         call = call.tidied(reach)
@@ -145,6 +165,8 @@ def compute(
         return _looked(mixed, reach)
     allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
     bias = call.biases()
+    if reach is not None and choice.kernel == "intervals":
+        return intervals(query, key, value, reach, scale=scale, dropout=dropout)
     if choice.kernel == "fused additive" and isinstance(call.score, Additive):
         band, rest = ((None, None), None) if reach is None else (reach.bounded, reach.besides_band())
         mixed = fused_additive(

@@ -23,6 +23,11 @@ class Bias(ABC):
         """Whether training changes it."""
         return False
 
+    @property
+    def relative(self) -> bool:
+        """Whether it depends on j − i alone: on how far apart two positions are, not on where they stand."""
+        return False
+
     @abstractmethod
     def block(
         self, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"], extent: Extent
@@ -59,6 +64,11 @@ class ALiBi(Bias):
         if self.heads < 1:
             raise RegardError(f"ALiBi(heads={self.heads}): at least one head")
 
+    @property
+    def relative(self) -> bool:
+        """Yes."""
+        return True
+
     def slopes(self, device: torch.device | None = None) -> Float[Tensor, " heads"]:
         """The slope of each head."""
         power = 1 << (self.heads.bit_length() - 1)
@@ -92,6 +102,11 @@ class RelativeBuckets(nn.Module, Bias):
     def learned(self) -> bool:
         """Yes, unless the table is frozen."""
         return self.table.requires_grad
+
+    @property
+    def relative(self) -> bool:
+        """Yes."""
+        return True
 
     def bucket(self, ahead: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
         """The bucket of the distance j − i."""

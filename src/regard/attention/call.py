@@ -92,6 +92,8 @@ class Call:
         extent, axes = self.extent, self.query.ndim - 2
         if masked is None and self.mask is not None:
             masked = self.mask.reach(extent).over(axes)
+        if masked is not None and self.bias is not None and not self.bias.relative:
+            masked = masked.spelt()  # a bias that speaks of positions speaks of those in the row
         forbidden = None if self.bias is None else self.bias.reach(extent)
         if forbidden is None:
             return masked

@@ -25,7 +25,12 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
     choice = choose(call, reach)
     batch = call.query.shape[:-2]
     lines = []
-    if choice.kernel == "fused":
+    if choice.kernel == "intervals":
+        lines.append(("kernel", "one in which every query sees a stretch of the keys, its own sequence"))
+    elif choice.kernel == "rows":
+        lines.append(("kernel", "every packed sequence in a row of its own, and then as for any padded call"))
+        lines.append(("why", f"not the kernel of stretches: {choice.ruled_out}"))
+    elif choice.kernel == "fused":
         lines.append(("kernel", f"torch's scaled_dot_product_attention; {_backend(call, dropout)}"))
     elif choice.kernel == "fused additive":
         lines.append(("kernel", f"scores, softmax and values in one Triton kernel; {_tangents(call)}"))
@@ -74,6 +79,8 @@ def _mask(call: Call, choice: Choice) -> str:
         "band": "a band",
         "matrix": "a matrix",
         "band and matrix": "a band and a matrix",
+        "stretches": "where each query's keys begin and end",
+        "lengths": "the length of each row",
     }
     extent = call.extent
     return f"{call.mask!r} over {extent.queries} × {extent.keys} → {told[choice.mask]}"

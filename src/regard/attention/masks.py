@@ -141,14 +141,14 @@ def documents(ids: Int[Tensor, "*batch k"], *, queries: Int[Tensor, "*batch q"] 
             or part.dtype.is_floating_point
             or part.dtype == torch.bool
         ):
-            raise RegardError(f"documents({name}={_told(part)}): give an integer tensor, one id a position")
+            raise RegardError(f"documents({name}={told(part)}): give an integer tensor, one id a position")
     return _Documents(ids, asking)
 
 
 def keep(tensor: Bool[Tensor, "*batch q k"]) -> Mask:
     """Exactly the pairs that are True in a tensor [..., q, k]; its batch axes come first."""
     if not isinstance(tensor, Tensor) or tensor.dtype != torch.bool or tensor.ndim < 2:
-        raise RegardError(f"keep({_told(tensor)}): give a bool tensor [..., queries, keys], True = may look")
+        raise RegardError(f"keep({told(tensor)}): give a bool tensor [..., queries, keys], True = may look")
     return _Keep(tensor)
 
 
@@ -238,12 +238,12 @@ class _Lengths(Mask):
 
     def __repr__(self) -> str:
         if self.word == "prefix":
-            return f"prefix({_told(self.keys)})"
+            return f"prefix({told(self.keys)})"
         named = {"keys": self.keys, "queries": self.queries}
         parts = (
-            [_told(self.keys)]
+            [told(self.keys)]
             if self.paired
-            else [f"{n}={_told(c)}" for n, c in named.items() if c is not None]
+            else [f"{n}={told(c)}" for n, c in named.items() if c is not None]
         )
         if self.padded != "right":
             parts.append(f"padded={self.padded!r}")
@@ -256,14 +256,14 @@ class _Documents(Mask):
     queries: Tensor
 
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
-        _check_size(self, self.queries.shape[-1], self.keys.shape[-1], extent)
+        check_size(self, self.queries.shape[-1], self.keys.shape[-1], extent)
         asked = self.keys.to(columns.device)[..., columns]
         asking = self.queries.to(rows.device)[..., rows]
         key, query = align(asked, asking, tail=1)
         return (query[..., :, None] == key[..., None, :]) & (key >= 0)[..., None, :]
 
     def __repr__(self) -> str:
-        return f"documents({_told(self.keys)})"
+        return f"documents({told(self.keys)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -271,12 +271,12 @@ class _Keep(Mask):
     tensor: Tensor
 
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
-        _check_size(self, self.tensor.shape[-2], self.tensor.shape[-1], extent)
+        check_size(self, self.tensor.shape[-2], self.tensor.shape[-1], extent)
         kept = self.tensor.to(rows.device).expand(*self.tensor.shape[:-2], extent.queries, extent.keys)
         return kept.index_select(-2, rows).index_select(-1, columns)
 
     def __repr__(self) -> str:
-        return f"keep({_told(self.tensor)})"
+        return f"keep({told(self.tensor)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -340,7 +340,8 @@ def _offset(mask: Mask, offset: int | None, extent: Extent) -> int:
     return offset or 0
 
 
-def _check_size(mask: Mask, queries: int, keys: int, extent: Extent) -> None:
+def check_size(mask: Mask, queries: int, keys: int, extent: Extent) -> None:
+    """Refuse a mask that speaks of other positions than there are."""
     if queries not in (1, extent.queries) or keys not in (1, extent.keys):
         raise RegardError(
             f"{mask!r} speaks of {queries} queries and {keys} keys, the call has {extent.queries} and {extent.keys}"
@@ -349,7 +350,7 @@ def _check_size(mask: Mask, queries: int, keys: int, extent: Extent) -> None:
 
 def _check_count(name: str, count: Count | None) -> None:
     if isinstance(count, Tensor) and (count.dtype.is_floating_point or count.dtype == torch.bool):
-        raise RegardError(f"{name}={_told(count)}: lengths are whole numbers; give an integer tensor")
+        raise RegardError(f"{name}={told(count)}: lengths are whole numbers; give an integer tensor")
     if count is not None and not isinstance(count, Tensor) and _whole(name, count) < 0:
         raise RegardError(f"{name}={count}: a length is at least 0")
 
@@ -367,12 +368,13 @@ def _maybe_whole(name: str, number: object) -> int | None:
 def _checked(other: object) -> Mask:
     if not isinstance(other, Mask):
         raise RegardError(
-            f"a mask combines with a mask, not with {_told(other)}: wrap a bool tensor in keep(…)"
+            f"a mask combines with a mask, not with {told(other)}: wrap a bool tensor in keep(…)"
         )
     return other
 
 
-def _told(value: object) -> str:
+def told(value: object) -> str:
+    """A value as it stands in the words of a mask."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     return repr(value)

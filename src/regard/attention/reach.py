@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.packing import Packs
 from regard.errors import RegardError
 
 
@@ -58,7 +59,8 @@ def both(a: Tensor | None, b: Tensor | None, tail: int) -> Tensor | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reach:
-    """Query i may look at key j when `low ≤ j − i ≤ high`, `queries[i]`, `keys[j]` and `rest[i, j]`.
+    """Query i may look at key j when `low ≤ j − i ≤ high`, `queries[i]`, `keys[j]` and `rest[i, j]`, and both lie in
+    sequences that `packs` puts together.
 
     None means no limit. The batch axes of the tensors come first, as everywhere in masks.
     """
@@ -71,11 +73,16 @@ class Reach:
     rest: Bool[Tensor, "... q k"] | None = None
     paired: bool = False  # `queries` and `keys` are one set: the real positions of a padded sequence
     leading: bool = False  # and that set is the first positions: padded on the right
+    packs: Packs | None = None  # what is packed: `queries` and `keys` are then those that look and those seen
 
     def __and__(self, other: "Reach") -> "Reach":
-        padded = [side for side in (self, other) if side.queries is not None or side.keys is not None]
+        if (self.packs and not other.plain) or (other.packs and not self.plain):
+            return self.spelt() & other.spelt()
+        padded = [
+            side for side in (self, other) if side.queries is not None or side.keys is not None or side.packs
+        ]
         low, high = narrower((self.low, self.high), (other.low, other.high))
-        return Reach(
+        reach = Reach(
             extent=self.extent,
             low=low,
             high=high,
@@ -84,7 +91,11 @@ class Reach:
             rest=both(self.rest, other.rest, tail=2),
             paired=len(padded) > 0 and all(side.paired for side in padded),
             leading=all(side.leading for side in padded),
+            packs=self.packs or other.packs,
         )
+        # j − i counts in the row; inside a sequence it means the same where the two sides lie alike, and else nothing.
+        across = reach.packs is not None and not reach.packs.same and (low, high) != (None, None)
+        return reach.spelt() if across else reach
 
     def over(self, batch_axes: int) -> "Reach":
         """The same with its batch axes spread over those of a call."""
@@ -105,6 +116,19 @@ class Reach:
         return replace(self, **spread) if spread else self
 
     @property
+    def plain(self) -> bool:
+        """Whether it is a band and nothing else."""
+        return self.queries is None and self.keys is None and self.rest is None and self.packs is None
+
+    def spelt(self) -> "Reach":
+        """The same with what is packed written out as a matrix."""
+        if self.packs is None:
+            return self
+        asking, asked = self.packs.queries.owners, self.packs.keys.owners
+        matrix = (asking[:, None] == asked) & (asked < self.packs.keys.rows)
+        return replace(self, rest=both(self.rest, matrix, tail=2), packs=None)
+
+    @property
     def bounded(self) -> tuple[int | None, int | None]:
         """The band, with limits that lie outside the matrix taken away."""
         low, high = self.low, self.high
@@ -117,7 +141,7 @@ class Reach:
     @property
     def everything(self) -> bool:
         """Whether every query that looks at all may look at every key."""
-        return self.bounded == (None, None) and self.keys is None and self.rest is None
+        return self.bounded == (None, None) and self.keys is None and self.rest is None and self.packs is None
 
     @property
     def form(self) -> Literal["nothing", "band", "matrix", "band and matrix"]:
@@ -134,7 +158,7 @@ class Reach:
         hidden = self.keys is None or (
             self.paired and self.leading
         )  # padded keys come after every real query
-        return hidden and square and self.rest is None and self.bounded == (None, 0)
+        return hidden and square and self.rest is None and self.packs is None and self.bounded == (None, 0)
 
     @property
     def mirrored(self) -> bool:
@@ -148,7 +172,7 @@ class Reach:
         `queries` is left out and a row without any key is opened: a kernel then never meets an empty
         softmax, and the output of those rows is set to zero with `looking`.
         """
-        allowed = self._band_and_keys()
+        allowed = self.spelt()._band_and_keys()
         return None if allowed is None else allowed | ~allowed.any(-1, keepdim=True)
 
     def besides_band(self) -> Bool[Tensor, "*batch _q _k"] | None:

@@ -51,6 +51,11 @@ def tell(call: Call, value: Tensor | None, within: str = "") -> None:
         bystander.see(call, value, within)
 
 
+def attended() -> bool:
+    """Whether anybody stands at the seam."""
+    return bool(_standing)
+
+
 def changing() -> bool:
     """Whether a bystander may change calls."""
     return any(bystander.changes for bystander in _standing)

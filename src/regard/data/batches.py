@@ -1,8 +1,8 @@
 """Batches: what a model is handed at once. Sequences are filled up at the right, and know their lengths."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -45,6 +45,60 @@ class Sequences:
     def real(self) -> Tensor:
         """[b, n]: which tokens are not filling."""
         return torch.arange(self.tokens.shape[1], device=self.tokens.device) < self.lengths[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Some sequences of tokens, one after another in one row. What is behind the last of them is filling.
+
+    The numbers that cost a wait to find out on a GPU go with them.
+    """
+
+    tokens: Int[Tensor, " n"]
+    lengths: Int[Tensor, " b"]
+    longest: int
+    shortest: int
+    filled: bool = False
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> "Packed":
+        """Lists of tokens, end to end."""
+        return cls.end_to_end(
+            torch.tensor([token for row in rows for token in row], dtype=torch.long),
+            torch.tensor([len(row) for row in rows], dtype=torch.long),
+        )
+
+    @classmethod
+    def end_to_end(cls, tokens: Int[Tensor, " n"], lengths: Int[Tensor, " b"]) -> "Packed":
+        """A row of tokens that sequences of these lengths fill."""
+        each: list[int] = lengths.tolist()
+        if not each or sum(each) != tokens.shape[0]:
+            raise RegardError(f"{len(each)} sequences of {sum(each)} tokens, but {tokens.shape[0]} are there")
+        return cls(tokens, lengths, max(each), min(each))
+
+    def to(self, device: torch.device | str) -> "Packed":
+        """The same on another device."""
+        tokens, lengths = (part.to(device, non_blocking=True) for part in (self.tokens, self.lengths))
+        return replace(self, tokens=tokens, lengths=lengths)
+
+    def filled_up(self, tokens: int, sequences: int) -> "Packed":
+        """In a row of so many tokens, with so many sequences, of which those too many are empty."""
+        more = tokens - self.tokens.shape[0], sequences - len(self)
+        if min(more) < 0:
+            raise RegardError(
+                f"{len(self)} sequences of {self.tokens.shape[0]} tokens in a row of {tokens} for {sequences}: too many"
+            )
+        row = torch.nn.functional.pad(self.tokens, (0, more[0]), value=PAD)
+        return replace(
+            self, tokens=row, lengths=torch.nn.functional.pad(self.lengths, (0, more[1])), filled=True
+        )
+
+    def pinned(self) -> "Packed":
+        """In memory from which a GPU copies while the CPU goes on."""
+        return replace(self, tokens=self.tokens.pin_memory(), lengths=self.lengths.pin_memory())
+
+    def __len__(self) -> int:
+        return self.lengths.shape[0]
 
 
 @runtime_checkable
@@ -99,21 +153,23 @@ class Sounds:
         return self.samples.shape[0]
 
 
+Texts = Sequences | Packed
+Target = TypeVar("Target", bound=Texts, default=Sequences)
 Source = TypeVar("Source", bound=Batch, default=Sequences)  # what is read: text, pictures or sound
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs(Generic[Source]):
+class Pairs(Generic[Source, Target]):
     """Sources and the texts they become. Texts end with END on both sides; the decoder's input, which begins with
     START, is the model's affair.
     """
 
     source: Source
-    target: Sequences
+    target: Target
 
-    def to(self, device: torch.device | str) -> "Pairs[Source]":
+    def to(self, device: torch.device | str) -> "Pairs[Source, Target]":
         """The same on another device."""
-        return Pairs(self.source.to(device), self.target.to(device))
+        return Pairs(self.source.to(device), cast(Target, self.target.to(device)))
 
     def __len__(self) -> int:
         return len(self.source)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.batches import PAD, Sequences
+from regard.data.batches import PAD, Packed, Sequences
 from regard.errors import RegardError
 
 MEMORY = 1 << 30  # bytes of tokens held before they go to a file
@@ -57,6 +57,15 @@ class Corpus:
         rows = np.asarray(samples, np.int64)
         return cut(self.tokens, self.starts[rows], self.lengths[rows], before=before, after=after)
 
+    def packed(
+        self, samples: Sequence[int], *, before: int | None = None, after: int | None = None
+    ) -> Packed:
+        """These samples end to end; a token before and one after each where given."""
+        if not len(samples):
+            raise RegardError("a batch of no sequences")
+        rows = np.asarray(samples, np.int64)
+        return cut_packed(self.tokens, self.starts[rows], self.lengths[rows], before=before, after=after)
+
 
 def cut(
     tokens: NDArray[np.unsignedinteger],
@@ -78,6 +87,30 @@ def cut(
     if after is not None:
         filled[np.arange(len(starts)), first + lengths] = after
     return Sequences(torch.from_numpy(filled), torch.from_numpy(lengths + first + (after is not None)))
+
+
+def cut_packed(
+    tokens: NDArray[np.unsignedinteger],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    *,
+    before: int | None = None,
+    after: int | None = None,
+) -> Packed:
+    """Stretches of a long row of tokens, end to end, all at once."""
+    first = int(before is not None)
+    whole = lengths + first + (after is not None)
+    ends = np.cumsum(whole)
+    begins = ends - whole
+    row = np.empty(int(whole.sum()), np.int64)
+    inside = np.ones(len(row), bool)
+    if before is not None:
+        row[begins], inside[begins] = before, False
+    if after is not None:
+        row[ends - 1], inside[ends - 1] = after, False
+    place = np.arange(len(row))[inside] - np.repeat(begins + first, lengths)
+    row[inside] = tokens[np.repeat(starts, lengths) + place]
+    return Packed(torch.from_numpy(row), torch.from_numpy(whole), int(whole.max()), int(whole.min()))
 
 
 class CorpusBuilder:

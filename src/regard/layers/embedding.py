@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
 from regard.layers.positions import Offset, Positions
 
 
@@ -18,7 +19,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.randn(vocabulary, width) / math.sqrt(width))
         self.positions = positions
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Int[Tensor, "*b n"], *, offset: Offset = 0) -> Float[Tensor, "*b n d"]:
         """The vectors of tokens of which the first stands at `offset`, or one offset a row."""

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.projection import glorot
+from regard.layers.dropout import Dropout
 
 
 class FeedForward(nn.Module):
@@ -24,7 +25,7 @@ class FeedForward(nn.Module):
         self.inner = glorot(nn.Linear(width, hidden))
         self.outer = glorot(nn.Linear(hidden, width))
         self.activation = activation
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The same map at every position."""
@@ -39,7 +40,7 @@ class SwiGLU(nn.Module):
         self.gate = glorot(nn.Linear(width, hidden, bias=False))
         self.inner = glorot(nn.Linear(width, hidden, bias=False))
         self.outer = glorot(nn.Linear(hidden, width, bias=False))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The same map at every position."""

@@ -61,7 +61,7 @@ def lower(model: nn.Module, precision: str) -> nn.Module:
     weights = list(model.parameters())
     if any(weight.device.type != "cpu" or weight.dtype != torch.float32 for weight in weights):
         raise RegardError(f"precision={precision!r} is for float32 models on the CPU: load with device='cpu'")
-    if not torch.backends.mkldnn.is_available():
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         raise RegardError(f"precision={precision!r} needs a torch built with oneDNN, and this one is not")
     kind = KINDS[precision]
     crosses = {part.cross.input for part in model.modules() if isinstance(part, DecoderBlock)}
@@ -73,8 +73,8 @@ def lower(model: nn.Module, precision: str) -> nn.Module:
                 setattr(part, name, LoweredProjection(child, kind, apart=child in crosses))
             elif type(child) is nn.Linear:
                 setattr(part, name, kind(child.weight, child.bias))
-    if hasattr(model, "tied_output"):
-        table = model.tied_output()
+    if callable(asked := getattr(model, "tied_output", None)):
+        table = asked()
         if table is not None:
             model.output = kind(table, None)
     return model.requires_grad_(False)

@@ -7,6 +7,7 @@ act on queries and keys are in `rotary`; those that act on scores are biases (`r
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
@@ -16,8 +17,17 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Where each of some vectors stands by itself, as in packed sequences, and one beyond the farthest."""
+
+    places: Int[Tensor, " n"]
+    end: int
+
+
 # Where the first position stands, for all rows or for each. What stands below 0 is padding, and is put at 0.
-Offset = int | Int[Tensor, " rows"]
+Offset = int | Int[Tensor, " rows"] | Placed
 
 
 class Positions(nn.Module, ABC):
@@ -54,6 +64,8 @@ class Positions(nn.Module, ABC):
 
 def _numbers(x: Tensor, offset: Offset) -> Tensor:
     """The position numbers of x, [n] or, when rows begin at offsets of their own, [rows, n]."""
+    if isinstance(offset, Placed):
+        return offset.places
     if isinstance(offset, int):
         return torch.arange(offset, offset + x.shape[-2], device=x.device)
     return (offset[:, None] + torch.arange(x.shape[-2], device=x.device)).clamp_min(0)
@@ -97,7 +109,10 @@ class Learned(Positions):
 
     def _of(self, x: Tensor, offset: Offset) -> Tensor:
         count = self.table.shape[0]
-        end = x.shape[-2] + int(offset if isinstance(offset, int) else offset.max())
+        if isinstance(offset, Placed):
+            end = offset.end
+        else:
+            end = x.shape[-2] + int(offset if isinstance(offset, int) else offset.max())
         if end > count:
             raise RegardError(
                 f"{end} positions, but only {count} were learned: shorten the input, or train with a larger count"

@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RegardError
+from regard.layers.dropout import Dropout
 
 Layer = Callable[[Tensor], Tensor]
 Placement = Callable[[Tensor, Layer, Layer, Layer], Tensor]  # of x, f, norm, and what thins out the addition
@@ -67,7 +68,7 @@ class Residual(nn.Module):
         super().__init__()
         self.placement = placement
         self.norm = norm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.depth = StochasticDepth(skip)
 
     def forward(self, x: Float[Tensor, "*b d"], layer: Layer) -> Float[Tensor, "*b d"]:

@@ -74,7 +74,9 @@ def _angles(positions: Int[Tensor, " n"], width: int, base: float) -> Float[Tens
 
 def _turns(angle: Float[Tensor, "n pairs"], dtype: torch.dtype) -> Tensor:
     """e^(i·angle), as precise as numbers of this type; there are no complex numbers of half precision."""
-    return torch.polar(torch.ones_like(angle), angle).to(torch.promote_types(dtype, torch.float32).to_complex())
+    return torch.polar(torch.ones_like(angle), angle).to(
+        torch.promote_types(dtype, torch.float32).to_complex()
+    )
 
 
 @lru_cache(maxsize=16)
@@ -87,5 +89,5 @@ def _table(size: int, width: int, base: float, dtype: torch.dtype, device: torch
 def _turned(x: Float[Tensor, "*b n d"], turns: Tensor) -> Float[Tensor, "*b n d"]:
     """Neighbouring features, as a point in the complex plane, turned: one step, and no strided reads."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32)).contiguous()
-    turned = torch.view_as_complex(wide.unflatten(-1, (-1, 2))) * turns
+    turned = torch.view_as_complex(wide.view(*wide.shape[:-1], -1, 2)) * turns
     return torch.view_as_real(turned).flatten(-2).to(x.dtype)

@@ -7,10 +7,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.projection import glorot
-from regard.data.batches import Sequences
+from regard.data.batches import Texts
 from regard.errors import RegardError
-from regard.models.encoded import Encoded, through
+from regard.models.encoded import encoded, through
 from regard.models.labelling import Labelling
+from regard.models.layout import layout_of
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, questions
 
 
@@ -30,7 +31,7 @@ class ClassifierConfig(StackConfig):
             raise RegardError(f"classes={self.classes}: at least 1")
 
 
-class Classifier(Labelling[Sequences]):
+class Classifier(Labelling[Texts]):
     """p(class | sequence)."""
 
     def __init__(self, config: ClassifierConfig) -> None:
@@ -43,8 +44,9 @@ class Classifier(Labelling[Sequences]):
         self.dropout = nn.Dropout(config.dropout)
         self.output = glorot(nn.Linear(config.width, config.classes))
 
-    def scores(self, inputs: Sequences) -> Float[Tensor, "b classes"]:
+    def scores(self, inputs: Texts) -> Float[Tensor, "b classes"]:
         """How well each class fits, before softmax."""
-        x = through(self.encoder, self.embedding(inputs.tokens), inputs.lengths)
-        pooled = Encoded(self.norm(x), inputs.lengths).pooled(self.config.pooling, self.pooling)
+        layout = layout_of(inputs)
+        x = through(self.encoder, self.embedding(inputs.tokens, offset=layout.offset), layout.own())
+        pooled = encoded(self.norm(x), layout).pooled(self.config.pooling, self.pooling)
         return self.output(self.dropout(pooled))

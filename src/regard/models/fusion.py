@@ -75,7 +75,7 @@ class TextEncoder(nn.Module):
 
     def forward(self, texts: Sequences) -> Encoded:
         """Every token, having looked at all that are real."""
-        x = through(self.blocks, self.embedding(texts.tokens), texts.lengths)
+        x = through(self.blocks, self.embedding(texts.tokens), lengths(texts.lengths))
         return Encoded(self.norm(x), texts.lengths)
 
 

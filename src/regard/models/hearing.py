@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.masks import lengths
 from regard.attention.projection import glorot
 from regard.data.batches import Sounds
 from regard.errors import RegardError
@@ -64,7 +65,7 @@ class SoundEncoder(nn.Module):
         """Every token, having looked at all that are real."""
         x, count = self.frames(sounds.samples, sounds.lengths)
         x = self.dropout(x if self.positions is None else self.positions.add(x))
-        return Encoded(self.norm(through(self.blocks, x, count)), count)
+        return Encoded(self.norm(through(self.blocks, x, lengths(count))), count)
 
 
 @dataclass(frozen=True, kw_only=True)

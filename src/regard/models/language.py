@@ -12,12 +12,14 @@ from torch.nn import functional as F
 from regard.attention.keyvalue import KeyValue
 from regard.attention.masks import Mask, causal, lengths
 from regard.attention.projection import glorot
-from regard.data.batches import Sequences
+from regard.data.batches import Sequences, Texts
 from regard.errors import RegardError
 from regard.layers.blocks import EncoderBlock
-from regard.models.objective import cross_entropy
+from regard.models.layout import Layout, layout_of, to_learn
 from regard.models.protocols import Loss, Spent
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm
+from regard.models.targets import shifted
+from regard.models.word_loss import word_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,16 +81,16 @@ class LanguageModel(nn.Module):
         if config.tied == "none":
             self.output = glorot(nn.Linear(config.width, config.vocabulary, bias=False))
 
-    def logits(self, batch: Sequences) -> Float[Tensor, "b n vocabulary"]:
+    def logits(self, batch: Texts) -> Float[Tensor, "*b n vocabulary"]:
         """The scores of what follows each token, given it and those before it."""
-        return self._words(self._read(batch))
+        return self._words(self._read(batch, layout_of(batch)))
 
-    def loss(self, batch: Sequences) -> Loss:
+    def loss(self, batch: Texts) -> Loss:
         """The cross-entropy of every token but the first, given those before it."""
-        before = Sequences(batch.tokens[:, :-1], (batch.lengths - 1).clamp_min(0))
-        real = before.real
-        words = self._words(self._read(before)[real])  # the widest product of all, spared for padding
-        return cross_entropy(words, batch.tokens[:, 1:][real], smoothing=self.config.smoothing)
+        before, after = shifted(batch)
+        layout = layout_of(before)
+        vectors, targets = to_learn(self._read(before, layout), after, layout)
+        return word_loss(vectors, self.word_table(), targets, smoothing=self.config.smoothing)
 
     def start(self, source: Sequences) -> LanguageState:
         """Read the prompts but for their last tokens, which the first step takes."""
@@ -122,8 +124,8 @@ class LanguageModel(nn.Module):
             pasts.append(past)
         return x, replace(state, pasts=tuple(pasts), length=state.length + new, spent=Spent())
 
-    def _read(self, batch: Sequences) -> Float[Tensor, "b n d"]:
-        x, mask = self.embedding(batch.tokens), causal() & lengths(batch.lengths)
+    def _read(self, batch: Texts, layout: Layout) -> Float[Tensor, "*b n d"]:
+        x, mask = self.embedding(batch.tokens, offset=layout.offset), layout.back()
         for block in self.blocks:
             x = block(x, mask=mask)
         return self.norm(x)
@@ -134,3 +136,7 @@ class LanguageModel(nn.Module):
     def tied_output(self) -> Tensor | None:
         """The output matrix, where it is also the table of embeddings."""
         return None if self.config.tied == "none" else self.embedding.table
+
+    def word_table(self) -> Float[Tensor, "vocabulary d"]:
+        """The output matrix, tied or not."""
+        return self.embedding.table if self.config.tied != "none" else cast("nn.Linear", self.output).weight

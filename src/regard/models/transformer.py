@@ -6,10 +6,11 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.batches import Sequences
+from regard.data.batches import Texts
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
-from regard.models.encoded import Encoded, through
+from regard.models.encoded import Encoded, encoded, through
+from regard.models.layout import layout_of
 from regard.models.stack import embedding, encoder_blocks, last_norm
 from regard.models.writing import Writing, WritingConfig
 
@@ -45,7 +46,7 @@ def big() -> TransformerConfig:
     return TransformerConfig(width=1024, heads=16, depth=6, decoder_depth=6, inner=4096, dropout=0.3)
 
 
-class Transformer(Writing[Sequences]):
+class Transformer(Writing[Texts]):
     """p(target | source), token by token."""
 
     config: TransformerConfig
@@ -59,13 +60,15 @@ class Transformer(Writing[Sequences]):
         self.encoder_norm = last_norm(config)
         self.make_decoder()
 
-    def encode(self, source: Sequences) -> Float[Tensor, "b m d"]:
+    def encode(self, source: Texts) -> Float[Tensor, "*b m d"]:
         """The sources as the decoder sees them."""
-        return self.encoder_norm(through(self.encoder, self._reader()(source.tokens), source.lengths))
+        return self.read(source).vectors
 
-    def read(self, source: Sequences) -> Encoded:
-        """The same, with the lengths."""
-        return Encoded(self.encode(source), source.lengths)
+    def read(self, source: Texts) -> Encoded:
+        """The same, with how they lie."""
+        layout = layout_of(source)
+        x = self._reader()(source.tokens, offset=layout.offset)
+        return encoded(self.encoder_norm(through(self.encoder, x, layout.own())), layout)
 
     def _reader(self) -> Embedding:
         return self.target_embedding if self.config.tied == "all" else self.source_embedding

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Generic, Literal, cast
+from typing import Any, Generic, Literal, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -11,17 +11,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.keyvalue import KeyValue
-from regard.attention.masks import causal, lengths
 from regard.attention.projection import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState
 from regard.layers.embedding import Embedding
 from regard.models.encoded import Encoded
+from regard.models.layout import Layout, layout_of, read_late, to_learn
 from regard.models.memory import Memory
-from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss, Spent
 from regard.models.stack import StackConfig, decoder_blocks, embedding, last_norm
-from regard.models.targets import decoder_input
+from regard.models.word_loss import word_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,19 +87,19 @@ class Writing(nn.Module, ABC, Generic[Source]):
     def read(self, source: Source) -> Encoded:
         """The sources as the decoder sees them."""
 
-    def logits(self, batch: Pairs[Source]) -> Float[Tensor, "b t vocabulary"]:
+    def logits(self, batch: Pairs[Source, Any]) -> Float[Tensor, "*b t vocabulary"]:
         """The scores of every target token, given those before it."""
-        return self._words(self._decode(batch))
+        return self._words(self._decode(batch, layout_of(batch.target)))
 
-    def loss(self, batch: Pairs[Source]) -> Loss:
+    def loss(self, batch: Pairs[Source, Any]) -> Loss:
         """The cross-entropy of the target tokens."""
-        real = batch.target.real
-        words = self._words(self._decode(batch)[real])  # the widest product of all, spared for padding
-        return cross_entropy(words, batch.target.tokens[real], smoothing=self.config.smoothing)
+        layout = layout_of(batch.target)
+        vectors, targets = to_learn(self._decode(batch, layout), batch.target, layout)
+        return word_loss(vectors, self.word_table(), targets, smoothing=self.config.smoothing)
 
     def start(self, source: Source) -> WritingState:
         """Read the sources; the decoder's keys and values of them are made once."""
-        memory = self.read(source)
+        memory = self.read(source).in_rows()
         vectors = torch.where(memory.real[..., None], memory.vectors, 0.0)  # once, rather than at every step
         layers = tuple(block.cross.remember(vectors).compact() for block in self._decoder())
         return WritingState(Memory(layers, memory.lengths), (None,) * len(layers))
@@ -123,10 +122,10 @@ class Writing(nn.Module, ABC, Generic[Source]):
         logits = self._words(self.decoder_norm(x[:, 0]))
         return logits, WritingState(state.memory, tuple(pasts), state.length + 1)
 
-    def _decode(self, batch: Pairs[Source]) -> Float[Tensor, "b t d"]:
+    def _decode(self, batch: Pairs[Source, Any], layout: Layout) -> Float[Tensor, "*b t d"]:
         memory = self.read(batch.source)
-        x = self.target_embedding(decoder_input(batch.target))
-        mask, memory_mask = causal() & lengths(batch.target.lengths), lengths(keys=memory.lengths)
+        x = self.target_embedding(read_late(batch.target, layout), offset=layout.offset)
+        mask, memory_mask = layout.back(), layout.asking(memory.layout)
         for block in self.decoder:
             x = block(x, memory.vectors, mask=mask, memory_mask=memory_mask)
         return self.decoder_norm(x)
@@ -137,6 +136,14 @@ class Writing(nn.Module, ABC, Generic[Source]):
     def tied_output(self) -> Tensor | None:
         """The output matrix, where it is also a table of embeddings."""
         return None if self.config.tied == "none" else self.target_embedding.table
+
+    def word_table(self) -> Float[Tensor, "vocabulary d"]:
+        """The output matrix, tied or not."""
+        return (
+            self.target_embedding.table
+            if self.config.tied != "none"
+            else cast("nn.Linear", self.output).weight
+        )
 
     def _decoder(self) -> Iterable[DecoderBlock]:
         return cast("Iterable[DecoderBlock]", self.decoder)

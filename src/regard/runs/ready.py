@@ -25,7 +25,7 @@ def ready(
 def chosen_precision(device: str | None, precision: str | None) -> Precision | None:
     """That asked for; else float32, packed where the CPU answers and torch can pack."""
     if precision is None and (
-        chosen_device(device).type != "cpu" or not torch.backends.mkldnn.is_available()
+        chosen_device(device).type != "cpu" or not torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     ):
         return None
     return cast("Precision", precision or "float32")

@@ -229,6 +229,10 @@ class Training:
     precision: Literal["auto", "float32", "bfloat16"] = (
         "auto"  # of the products; auto: bfloat16 where it is faster
     )
+    packing: bool = False  # texts end to end in one row, instead of filled up to the longest
+    replay: Literal["off", "on", "compiled"] = (
+        "off"  # packed texts on a GPU: updates are recorded once and replayed, with compiled blocks if you say so
+    )
     averaging: Averaging = field(default_factory=Averaging)
     evaluate: int = 500  # updates between evaluations
     decode: int = 0  # validation sources translated at each evaluation; 0: only the loss is looked at

@@ -93,7 +93,7 @@ class _ChosenMask(Mask):
         return self.mask.band(extent)
 
     def reach(self, extent: Extent) -> Reach:
-        whole = self.mask.reach(extent).over(len(self.chosen))
+        whole = self.mask.reach(extent).spelt().over(len(self.chosen))
         queries, keys, rest = (
             None if part is None else _pick(part, self.chosen)
             for part in (whole.queries, whole.keys, whole.rest)

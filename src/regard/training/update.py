@@ -4,20 +4,22 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.seams import attended
 from regard.data.batches import Batch, Feed
 from regard.errors import RegardError
-from regard.models.protocols import Loss
+from regard.models.protocols import Loss, Trains
 from regard.runs.settings import Training
 from regard.training.distribution import World, apart, scored
 from regard.training.observers import Update
 from regard.training.optimiser import normalise_
 from regard.training.precision import autocast
+from regard.training.replay import Record, Replay, gradients_of
 from regard.training.schedules import rate_at
 from regard.training.state import State
 from regard.training.turns import Turn, share_of
@@ -36,8 +38,12 @@ class Work:
 class Pending:
     """Sums over an update that may still be under way on a GPU: nobody has waited for them."""
 
-    sums: Float[Tensor, " n"]  # total, count, processes asked to stop, then the metrics
+    sums: Float[
+        Tensor, " n"
+    ]  # total, count, processes asked to stop, the metrics; if replayed, the gradient's norm
     metrics: Sequence[str]
+    stop: bool = False  # this process was asked to
+    record: Record | None = None  # what is being replayed
 
 
 class Updater:
@@ -50,7 +56,9 @@ class Updater:
     def __init__(self, state: State, settings: Training, *, world: World, seed: int) -> None:
         self.state, self.settings, self.world, self.seed = state, settings, world, seed
         self._scored: nn.Module | None = None
+        self._metrics: Sequence[str] = ()
         self._precision = autocast(settings, world.device, state.model)
+        self._replay = Replay(state, settings, self._sums) if Replay.suits(settings, world) else None
 
     def prepare(self, feed: Feed[Any], turn: Turn) -> Work:
         """This process's rows of an update as batches."""
@@ -59,15 +67,37 @@ class Updater:
         share = share_of(
             turn.samples, rank=self.world.rank, size=self.world.size, parts=self.settings.accumulate
         )
-        rows = share or [turn.samples[:1]]
-        return Work(turn, [feed.batch(each).to(self.world.device) for each in rows], idle=not share)
+        batches = [feed.batch(each) for each in share or [turn.samples[:1]]]
+        if self._replay is not None:
+            batches = [self._replay.shaped(batch) for batch in batches]
+        return Work(turn, [batch.to(self.world.device) for batch in batches], idle=not share)
 
     def compute(self, work: Work, *, stop: bool) -> Pending:
         """Leave the summed gradients in the weights. Says `stop` to the other processes."""
+        seed = seed_of(self.seed, self.state.standing.step + 1, self.world.rank)
+        torch.manual_seed(seed)
+        if self._replay is None:
+            sums = self._computed(work, stop=stop)
+            return Pending(sums, self._metrics, stop=stop)
+        if attended():
+            if self.settings.replay == "compiled":
+                raise RegardError(
+                    'replay = "compiled": compiled blocks cannot be watched; train with replay = "on" to watch'
+                )
+            return Pending(self._computed(work, stop=stop), self._metrics, stop=stop)
+        record = self._replay.record_of(work.batches[0])
+        if record is None:
+            with self._replay.aside():
+                return Pending(self._computed(work, stop=stop), self._metrics, stop=stop)
+        torch.manual_seed(seed)  # again, for recording draws too
+        record.computing.replay()
+        return Pending(record.found, self._metrics, stop=stop, record=record)
+
+    def _computed(self, work: Work, *, stop: bool) -> Float[Tensor, " n"]:
+        """As it comes, part by part."""
         if self._scored is None:
             self._scored = scored(self.state.model, self.world, first=work.batches[0])
         model = self._scored
-        torch.manual_seed(seed_of(self.seed, self.state.standing.step + 1, self.world.rank))
         self.state.optimiser.zero_grad(set_to_none=True)
         losses = []
         for number, batch in enumerate(work.batches, 1):
@@ -76,7 +106,15 @@ class Updater:
                     loss = model(batch, idle=work.idle)
                 loss.total.backward()
             losses.append(loss)
-        return _summed(losses, stop=stop, world=self.world)
+        self._metrics = sorted(losses[0].metrics)
+        return self.world.sum_(_summed(losses, self._metrics, stop=stop, device=self.world.device))
+
+    def _sums(self, batch: Batch) -> Float[Tensor, " n"]:
+        """One part of one process, for what is recorded."""
+        with self._precision:
+            loss = cast(Trains[Batch], self.state.model).loss(batch)
+        loss.total.backward()  # type: ignore[no-untyped-call]
+        return _summed([loss], sorted(loss.metrics), stop=False, device=self.world.device)
 
     def apply(self, work: Work, pending: Pending) -> tuple[Update, bool]:
         """Change the weights, unless a number is not finite. What the update was; whether to stop after it.
@@ -84,21 +122,21 @@ class Updater:
         Waits for the GPU once: everything that has to be known comes over in one piece.
         """
         state, step = self.state, self.state.standing.step + 1
-        trained = (weight for group in state.optimiser.param_groups for weight in group["params"])
-        gradients = [weight.grad for weight in trained if weight.grad is not None]
-        if not gradients:
-            raise RegardError("the loss depends on no weight that is trained: are the wrong parts frozen?")
-        # Processes are averaged over by DistributedDataParallel, so the sum is this many times what is there.
-        count_here = pending.sums[1].clamp(min=1) / self.world.size
-        norm = normalise_(gradients, count_here, clip=self.settings.clip)
-        values: list[float] = torch.cat([pending.sums, norm.to(pending.sums)[None]]).tolist()
+        found = pending.sums if pending.record is not None else self._normalised(pending.sums)
+        values: list[float] = found.tolist()
         total, count, stops, *metrics, length = values
         if not (math.isfinite(total) and math.isfinite(length)):
             raise RegardError(_not_finite(step, work.turn, total / max(count, 1), length))
         rate = rate_at(step, self.settings)
         for group in state.optimiser.param_groups:
-            group["lr"] = rate
-        state.optimiser.step()
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+        if pending.record is not None:
+            pending.record.applying.replay()
+        else:
+            state.optimiser.step()
         if state.mean is not None:
             state.mean.update(step)
         update = Update(
@@ -110,7 +148,16 @@ class Updater:
             rate=rate,
             norm=length,
         )
-        return update, stops > 0
+        return update, pending.stop or stops > 0
+
+    def _normalised(self, sums: Float[Tensor, " n"]) -> Float[Tensor, " m"]:
+        """Gradients as means, and their norm beside the sums."""
+        gradients = gradients_of(self.state)
+        if not gradients:
+            raise RegardError("the loss depends on no weight that is trained: are the wrong parts frozen?")
+        # Processes are averaged over by DistributedDataParallel, so the sum is this many times what is there.
+        norm = normalise_(gradients, sums[1].clamp(min=1) / self.world.size, clip=self.settings.clip)
+        return torch.cat([sums, norm.to(sums)[None]])
 
 
 def seed_of(seed: int, step: int, rank: int) -> int:
@@ -118,18 +165,18 @@ def seed_of(seed: int, step: int, rank: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {step} {rank}".encode()).digest()[:7])
 
 
-def _summed(losses: Sequence[Loss], *, stop: bool, world: World) -> Pending:
-    names = sorted(losses[0].metrics)
-    asked = torch.full((1,), float(stop), dtype=torch.float64, device=world.device)
+def _summed(
+    losses: Sequence[Loss], names: Sequence[str], *, stop: bool, device: torch.device
+) -> Float[Tensor, " n"]:
+    asked = torch.full((1,), float(stop), dtype=torch.float64, device=device)
     parts = []
     for loss in losses:
         total, count, *metrics = (
-            value.detach().to(world.device, torch.float64)
+            value.detach().to(device, torch.float64)
             for value in (loss.total, loss.count, *(loss.metrics[name] for name in names))
         )
         parts.append(torch.cat([torch.stack([total, count]), asked, *(metric[None] for metric in metrics)]))
-    sums = parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
-    return Pending(world.sum_(sums), names)
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
 
 
 def _not_finite(step: int, turn: Turn, loss: float, norm: float) -> str:

@@ -5,7 +5,6 @@ each query sums over the keys and each key over the queries, making the hyperbol
 """
 
 # mypy: ignore-errors
-# ruff: noqa: N803 -- what a kernel is compiled for is written in capitals
 
 from typing import no_type_check
 

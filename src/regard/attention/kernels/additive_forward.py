@@ -1,7 +1,6 @@
 """Additive attention in one Triton kernel: scores, an online softmax (Milakov 2018) and values, a tile at a time."""
 
 # mypy: ignore-errors
-# ruff: noqa: N803 -- what a kernel is compiled for is written in capitals
 
 from typing import no_type_check
 

@@ -14,7 +14,6 @@ A tile is [others, own]: a thread holds one of `own` and all of `others`, so sum
 """
 
 # mypy: ignore-errors
-# ruff: noqa: N803 -- what a kernel is compiled for is written in capitals
 
 from typing import no_type_check
 

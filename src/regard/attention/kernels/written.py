@@ -24,7 +24,9 @@ def written(
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -math.inf)
     wide = torch.promote_types(scores.dtype, torch.float32)
-    weights = softmax(scores.to(wide)).to(value.dtype)
+    # A row that sees nothing was opened by who made `allowed`; only a bias can still close one.
+    whole = torch.softmax(scores, -1, dtype=wide) if bias is None else softmax(scores.to(wide))
+    weights = whole.to(value.dtype)
     return F.dropout(weights, dropout) @ value
 
 

@@ -19,7 +19,7 @@ from regard.runs.settings import (
     TextData,
 )
 from regard.runs.tasks import classification, counting, language, same, sorting, telling, translation
-from regard.runs.tasks.prepared import Prepared
+from regard.runs.tasks.prepared import Prepared, packs
 
 
 def prepare(
@@ -30,6 +30,7 @@ def prepare(
     labels: list[str] | None = None,
 ) -> Prepared:
     """Read the data of a recipe. Tokenizers and labels of an earlier start are taken as they are."""
+    packs(recipe)  # which refuses what cannot be packed
     match recipe.data:
         case CountingData():
             return counting.prepare(recipe)

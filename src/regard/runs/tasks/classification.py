@@ -15,7 +15,7 @@ from regard.models.classifier import ClassifierConfig
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.settings import LabelledData
-from regard.runs.tasks.prepared import Prepared, likelihood, located
+from regard.runs.tasks.prepared import Prepared, likelihood, located, packs
 from regard.runs.tasks.translation import SPLITS, split_of, trained
 
 Samples = list[tuple[str, str]]
@@ -35,7 +35,16 @@ def prepare(
     if len(labels) < 2:
         raise RegardError(f"data.train: all texts have the label {labels[0]!r}; are text and label swapped?")
     tokenizers = dict(tokenizers) or {"source": trained(recipe, (text for text, _ in samples["train"]))}
-    feeds = {split: feed_of(recipe, samples[split], tokenizers["source"], labels) for split in SPLITS}
+    feeds = {
+        split: feed_of(
+            recipe,
+            samples[split],
+            tokenizers["source"],
+            labels,
+            packed=split == "train" and packs(recipe),
+        )
+        for split in SPLITS
+    }
 
     def validate(model: nn.Module) -> list[Metric]:
         return likelihood(model, feeds["valid"])
@@ -90,7 +99,9 @@ def read(data: LabelledData, path: str, report: Report) -> Samples:
     )
 
 
-def feed_of(recipe: Recipe, samples: Samples, tokenizer: Tokenizer, labels: list[str]) -> LabelledFeed:
+def feed_of(
+    recipe: Recipe, samples: Samples, tokenizer: Tokenizer, labels: list[str], *, packed: bool = False
+) -> LabelledFeed:
     """Texts and the numbers of their labels."""
     numbers = {label: number for number, label in enumerate(labels)}
     unknown = next((label for _, label in samples if label not in numbers), None)
@@ -101,5 +112,10 @@ def feed_of(recipe: Recipe, samples: Samples, tokenizer: Tokenizer, labels: list
     corpus = tokenize((text for text, _ in samples), tokenizer)
     chosen = [numbers[label] for _, label in samples]
     return LabelledFeed(
-        corpus, chosen, budget=recipe.training.batch, seed=recipe.seed, longest=recipe.tokens.longest
+        corpus,
+        chosen,
+        budget=recipe.training.batch,
+        seed=recipe.seed,
+        longest=recipe.tokens.longest,
+        packed=packed,
     )

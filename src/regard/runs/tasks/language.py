@@ -17,7 +17,7 @@ from regard.models.language import LanguageConfig
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.settings import TextData
-from regard.runs.tasks.prepared import Prepared, likelihood, located
+from regard.runs.tasks.prepared import Prepared, likelihood, located, packs
 from regard.runs.tasks.translation import trained
 
 Texts = Callable[[], Iterator[str]]
@@ -91,12 +91,15 @@ def read(data: TextData, path: str, *, report: Report | None = None) -> Iterator
 def feed_of(recipe: Recipe, texts: Texts, tokenizer: Tokenizer, *, shift: bool) -> StreamFeed | TextFeed:
     """Texts as a feed."""
     data, budget, seed = recipe.data, recipe.training.batch, recipe.seed
+    packed = shift and packs(recipe)  # what is trained on
     corpus = tokenize(texts(), tokenizer)
     if isinstance(data, TextData) and data.unit == "stream":
         if len(corpus.tokens) < 2:
             raise RegardError("data: a text of fewer than two tokens teaches nothing; is the file empty?")
-        return StreamFeed(corpus.tokens, context=data.context, budget=budget, seed=seed, shift=shift)
-    return TextFeed(corpus, budget=budget, seed=seed, longest=recipe.tokens.longest)
+        return StreamFeed(
+            corpus.tokens, context=data.context, budget=budget, seed=seed, shift=shift, packed=packed
+        )
+    return TextFeed(corpus, budget=budget, seed=seed, longest=recipe.tokens.longest, packed=packed)
 
 
 def _parted(texts: Texts, data: TextData) -> tuple[Texts, Texts]:

@@ -10,9 +10,13 @@ from torch import nn
 
 from regard.data.batches import Feed, each_once
 from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError
+from regard.models.classifier import ClassifierConfig
+from regard.models.language import LanguageConfig
 from regard.models.protocols import Trains
+from regard.models.transformer import TransformerConfig
 from regard.runs.metrics import Metric, likelihood_metrics
-from regard.runs.recipe import ModelConfig
+from regard.runs.recipe import ModelConfig, Recipe
 
 Evaluation = Callable[[nn.Module], list[Metric]]
 
@@ -42,6 +46,23 @@ def likelihood(model: nn.Module, feed: Feed[Any]) -> list[Metric]:
             for name, value in loss.metrics.items():
                 sums[name] = sums.get(name, 0.0) + float(value)
     return [*likelihood_metrics(sums["nll"], count), Metric("accuracy", sums["correct"] / max(1, count))]
+
+
+def packs(recipe: Recipe) -> bool:
+    """Whether the texts that are trained on are packed, which not every model can read."""
+    if not recipe.training.packing:
+        return False
+    config = recipe.model
+    if not isinstance(config, TransformerConfig | LanguageConfig | ClassifierConfig):
+        raise RegardError(
+            f"training.packing with model.kind {config.KIND}: packed texts are for transformer, language and classifier"
+        )
+    if config.stochastic_depth:
+        raise RegardError(
+            f"training.packing with stochastic_depth={config.stochastic_depth}: samples are left out by the row, and "
+            "packed texts have one; set one of them to 0"
+        )
+    return True
 
 
 def located(folder: str, path: str) -> str:

@@ -19,7 +19,7 @@ from regard.models.transformer import TransformerConfig
 from regard.runs.metrics import Metric, translation_metrics
 from regard.runs.recipe import Recipe
 from regard.runs.settings import NumberData, PairData
-from regard.runs.tasks.prepared import Prepared, likelihood, located
+from regard.runs.tasks.prepared import Prepared, likelihood, located, packs
 from regard.runs.translator import Translator
 
 Texts = Callable[[], Iterator[tuple[str, str]]]  # read anew at every call, so that nothing large is held
@@ -40,7 +40,10 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     source, target = tokenizers["source"], tokenizers.get("target", tokenizers["source"])
     longest = {"train": recipe.tokens.longest, "valid": None}  # what is long is left out of training alone
     feeds = {
-        split: _feed(recipe, splits[split], source, target, longest[split]) for split in ("train", "valid")
+        split: _feed(
+            recipe, splits[split], source, target, longest[split], packed=split == "train" and packs(recipe)
+        )
+        for split in ("train", "valid")
     }
     for split in ("valid", "test"):
         if next(splits[split](), None) is None:
@@ -152,7 +155,13 @@ def trained(recipe: Recipe, texts: Iterable[str]) -> Tokenizer:
 
 
 def _feed(
-    recipe: Recipe, texts: Texts, source: Tokenizer, target: Tokenizer, longest: int | None
+    recipe: Recipe,
+    texts: Texts,
+    source: Tokenizer,
+    target: Tokenizer,
+    longest: int | None,
+    *,
+    packed: bool,
 ) -> PairFeed:
     sides = tokenize_pairs(texts(), source, target)
-    return PairFeed(*sides, budget=recipe.training.batch, seed=recipe.seed, longest=longest)
+    return PairFeed(*sides, budget=recipe.training.batch, seed=recipe.seed, longest=longest, packed=packed)

@@ -108,6 +108,7 @@ def _known(call: Call, cross: bool) -> tuple[dict[str, Stored], dict[str, object
     band = (None, None) if call.mask is None else call.mask.band(call.extent)
     reach = call.reach()
     if reach is not None:
+        reach = reach.spelt()
         fields["band"] = [_inner(reach.low, band[0]), _inner(reach.high, band[1])]
         arrays |= _who(call, reach)
     return arrays, fields

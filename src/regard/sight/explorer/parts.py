@@ -63,7 +63,7 @@ class _PartMask(Mask):
         return None if low is None else low - self.shift, None if high is None else high - self.shift
 
     def reach(self, extent: Extent) -> Reach:
-        whole = self.mask.reach(self.whole)
+        whole = self.mask.reach(self.whole).spelt()
         if self.shift is None and (whole.low, whole.high) != (None, None):
             return super().reach(extent)
         low, high = self.band(extent)

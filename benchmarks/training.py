@@ -1,0 +1,323 @@
+"""Training beside torch.nn.Transformer: real tokens a second, in one run, every contender on the same data.
+
+    python benchmarks/training.py --data data/multi30k                    # two cores, about two minutes
+    python benchmarks/training.py --data data/multi30k --device cuda
+
+All train a Transformer of one size on Multi30k English → German with one vocabulary of 10,000: dropout, label smoothing,
+clipping and AdamW included. torch.nn.Transformer gets padded batches, random ones and ones of like lengths, in each
+precision; regard gets random sentences, packed. A round is one update of each, in a shuffled order. What counts is
+real tokens of both sides, so filling counts as nothing.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from measuring import machine, peak_megabytes, spread
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.data.batches import Pairs
+from regard.data.corpus import Corpus
+from regard.data.feeds import PairFeed
+from regard.data.pairs import Parallel, read_pairs
+from regard.data.tokenized import tokenize_pairs
+from regard.data.tokenizer import Tokenizer
+from regard.layers.positions import Sinusoidal
+from regard.models import transformer
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.runs.settings import Training
+from regard.training.distribution import World
+from regard.training.state import State
+from regard.training.turns import Turn
+from regard.training.update import Updater
+
+PEAK = 990e12  # dense bfloat16 operations a second of an H100 or H200
+Update = Callable[[], int]  # makes one update, says how many real tokens it was of
+
+
+class Peer(nn.Module):
+    """torch.nn.Transformer with what it needs to be trained."""
+
+    waves: Tensor
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        width = config.width
+        self.embedding = nn.Embedding(config.target_vocabulary, width)
+        nn.init.normal_(self.embedding.weight, std=width**-0.5)
+        self.core = nn.Transformer(
+            width,
+            config.heads,
+            config.depth,
+            config.decoder_depth,
+            config.inner,
+            config.dropout,
+            batch_first=True,
+            norm_first=True,
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.smoothing = config.smoothing
+        self.register_buffer("waves", Sinusoidal(width)(torch.arange(512)))
+
+    def forward(self, batch: Pairs) -> Tensor:
+        """The mean loss of the real target tokens."""
+        source, target = batch.source, batch.target
+        start = target.tokens.new_ones(len(target), 1)
+        given = torch.cat([start, target.tokens[:, :-1]], 1)
+        size = given.shape[1]
+        ahead = torch.ones(size, size, dtype=torch.bool, device=given.device).triu(1)
+        vectors = self.core(
+            self._embedded(source.tokens),
+            self._embedded(given),
+            tgt_mask=ahead,
+            src_key_padding_mask=~source.real,
+            tgt_key_padding_mask=~target.real,
+            memory_key_padding_mask=~source.real,
+            tgt_is_causal=True,
+        )
+        logits = F.linear(vectors, self.embedding.weight)
+        return F.cross_entropy(
+            logits.flatten(0, 1), target.tokens.flatten(), ignore_index=0, label_smoothing=self.smoothing
+        )
+
+    def _embedded(self, tokens: Tensor) -> Tensor:
+        scaled = self.embedding(tokens) * self.embedding.embedding_dim**0.5
+        return self.dropout(scaled + self.waves[: tokens.shape[1]])
+
+
+def peer_updates(
+    config: TransformerConfig, batches: Iterator[Any], dtype: torch.dtype, device: str
+) -> Update:
+    """Updates of torch.nn.Transformer."""
+    model = Peer(config).to(device).train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def update() -> int:
+        batch = next(batches)
+        count = int(batch.source.lengths.sum() + batch.target.lengths.sum())
+        batch = batch.to(device)
+        optimiser.zero_grad(set_to_none=True)
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+            loss = model(batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        return count
+
+    return update
+
+
+def our_updates(
+    config: TransformerConfig, feed: Any, order: Iterator[Sequence[int]], settings: Training, device: str
+) -> Update:
+    """Updates of regard, by what trains every recipe."""
+    torch.manual_seed(0)
+    feed = PairFeed(feed.sources, feed.targets, budget=1, seed=0, packed=True)
+    state = State(Transformer(config).to(device).train(), settings)
+    updater = Updater(state, settings, world=World(torch.device(device)), seed=0)
+    sizes = feed.sources.lengths + feed.targets.lengths + 2
+
+    def update() -> int:
+        samples = next(order)
+        work = updater.prepare(feed, Turn(0, 0, samples))
+        updater.apply(work, updater.compute(work, stop=False))
+        return int(sizes[samples].sum())
+
+    return update
+
+
+def data_of(folder: Path, size: int, kept: Path | None = None) -> PairFeed:
+    """The training pairs of Multi30k, lower-cased and tokenised, one vocabulary for both sides; read only once if kept."""
+    if kept is not None and kept.exists():
+        with np.load(kept) as held:
+            return PairFeed(*(Corpus(held[f"{n}"], held[f"{n} ends"]) for n in "ab"), budget=1, seed=0)
+    names = Parallel(*(str(folder / f"train.lc.norm.tok.{side}.gz") for side in ("en", "de")))
+    pairs = list(read_pairs(names))
+    tokenizer = Tokenizer.train((side for pair in pairs for side in pair), kind="bpe", size=size, least=1)
+    sides = dict(zip("ab", tokenize_pairs(pairs, tokenizer, tokenizer), strict=True))
+    if kept is not None:
+        ends = {f"{name} ends": side.starts + side.lengths for name, side in sides.items()}
+        np.savez(kept, **{name: side.tokens for name, side in sides.items()}, **ends)  # type: ignore[arg-type]
+    return PairFeed(*sides.values(), budget=1, seed=0)
+
+
+def in_random_order(count: int, rows: int, seed: int) -> Iterator[list[int]]:
+    """Rows drawn without regard to their length."""
+    numbers = np.random.default_rng(seed)
+    while True:
+        order = numbers.permutation(count).tolist()
+        for start in range(0, count - rows + 1, rows):
+            yield order[start : start + rows]
+
+
+def in_buckets(feed: PairFeed, budget: int, seed: int) -> Iterator[list[int]]:
+    """Rows of like lengths, as many as a budget of tokens allows on the longer side, filling included."""
+    buckets = PairFeed(feed.sources, feed.targets, budget=budget, seed=seed)
+    epoch = 0
+    while True:
+        yield from (list(samples) for samples in buckets.order(epoch))
+        epoch += 1
+
+
+def as_packed(feed: PairFeed, budget: int, seed: int) -> Iterator[list[int]]:
+    """Rows as they are drawn, until one side has as many tokens as the budget allows."""
+    drawn = PairFeed(feed.sources, feed.targets, budget=budget, seed=seed, packed=True)
+    epoch = 0
+    while True:
+        yield from (list(samples) for samples in drawn.order(epoch))
+        epoch += 1
+
+
+def operations(config: TransformerConfig, feed: PairFeed) -> float:
+    """Floating-point operations of training, for each real token of either side: 6 for every weight that multiplies
+    it, and 12 × width for every pair of a query and a key, the scores and the mixture, forward and twice backward.
+    """
+    width, inner, depth = config.width, config.inner, config.depth
+    source, target = feed.sources.lengths + 1, feed.targets.lengths + 1
+    read = depth * (4 * width**2 + 2 * width * inner) + config.decoder_depth * 2 * width**2
+    written = config.decoder_depth * (6 * width**2 + 2 * width * inner) + width * config.target_vocabulary
+    pairs = depth * source**2 + config.decoder_depth * (target * (target + 1) / 2 + source * target)
+    total = 6 * (read * source.sum() + written * target.sum()) + 12 * width * pairs.sum()
+    return float(total / (source.sum() + target.sum()))
+
+
+def sync(device: str) -> None:
+    """Wait for the device."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def rates(contenders: dict[str, Update], rounds: int, each: int, device: str) -> dict[str, list[float]]:
+    """Real tokens a second of every contender in every round, which is `each` updates; interleaved."""
+    for update in contenders.values():
+        for _ in range(6 if device == "cuda" else 1):  # until all is recorded that will be
+            update()
+    found: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name in random.sample(list(contenders), len(contenders)):
+            sync(device)
+            start = time.perf_counter()
+            tokens = sum(contenders[name]() for _ in range(each))
+            sync(device)
+            found[name].append(tokens / (time.perf_counter() - start))
+    return found
+
+
+def peak_of(update: Update, device: str) -> float:
+    """The most memory that an update holds beyond the weights, in megabytes."""
+    if device != "cuda":
+        return peak_megabytes(update)
+    sync(device)
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    update()
+    sync(device)
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+def main() -> None:
+    """Measure, and write down what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("data/multi30k"))
+    parser.add_argument("--kept", type=Path, help="a file for the tokens, to be made if it is not there")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--size", default="base", choices=["tiny", "base", "big"])
+    parser.add_argument(
+        "--tokens", type=int, nargs="*", default=[], help="of both sides in a batch, on a GPU"
+    )
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--each", type=int, help="updates in a round")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no new contest is begun after these")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/training"))
+    chosen = parser.parse_args()
+    began = time.monotonic()
+    config = replace(getattr(transformer, chosen.size)(), tied="all", dropout=0.1)
+    feed = data_of(chosen.data, 10_000, chosen.kept)
+    config = replace(config, source_vocabulary=10_000, target_vocabulary=10_000)
+    about = {**machine(), "size": chosen.size}
+    tables = []
+    for tokens in chosen.tokens or [0]:
+        if time.monotonic() - began < chosen.seconds:
+            tables.append(contest(config, feed, tokens, chosen))
+            write(chosen.out, about, tables)
+
+
+def contest(
+    config: TransformerConfig, feed: PairFeed, tokens: int, chosen: argparse.Namespace
+) -> dict[str, Any]:
+    """All contenders at one size of batch; 0 tokens: 64 sentences."""
+    device, count = chosen.device, len(feed.sources)
+    mean = float((feed.sources.lengths + feed.targets.lengths).mean() + 2)
+    rows = round(tokens / mean) if tokens else 64
+    budget = round(rows * mean / 2)
+    peers = {"random": in_random_order(count, rows, 1), "bucketed": in_buckets(feed, budget, 2)}
+    contenders: dict[str, Update] = {}
+    for dtype in (torch.float32, torch.bfloat16) if device == "cpu" else (torch.bfloat16,):
+        for name, order in peers.items():
+            batches = map(feed.batch, order)
+            contenders[f"torch, {name}, {_name(dtype)}"] = peer_updates(config, batches, dtype, device)
+    settings = Training(batch=budget, precision="bfloat16")
+    if device == "cpu":
+        contenders["regard"] = our_updates(config, feed, in_random_order(count, rows, 3), settings, device)
+    else:
+        ways = {
+            "regard": replace(settings, replay="on"),
+            "regard, compiled": replace(settings, replay="compiled"),
+        }
+        for name, way in ways.items():
+            contenders[name] = our_updates(config, feed, as_packed(feed, budget, 3), way, device)
+    each = chosen.each or (1 if device == "cpu" else 10)
+    found = rates(contenders, chosen.rounds, each, device)
+    peaks = {name: peak_of(update, device) for name, update in contenders.items()}
+    return {
+        "sentences": rows,
+        "updates a round": each,
+        "load at end": round(os.getloadavg()[0], 2),
+        "operations a token": operations(config, feed),
+        "rates": {name: [round(rate) for rate in values] for name, values in found.items()},
+        "megabytes": {name: round(peak) for name, peak in peaks.items()},
+    }
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def write(out: Path, about: dict[str, Any], tables: list[dict[str, Any]]) -> None:
+    """The figures as JSON, and as a table."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.with_suffix(".json").write_text(json.dumps({"machine": about, "contests": tables}, indent=1) + "\n")
+    lines = ["# Training beside torch.nn.Transformer", ""]
+    lines += [
+        f"Made by `python benchmarks/training.py`. {'; '.join(f'{k}: {v}' for k, v in about.items())}.",
+        "",
+    ]
+    for table in tables:
+        ours = statistics.median(table["rates"]["regard"])
+        lines += [f"## {table['sentences']} sentences a batch", ""]
+        lines += ["| contender | real tokens/s | 1st to 9th decile | regard is | utilisation | peak MB |"]
+        lines += ["|---|---:|---:|---:|---:|---:|"]
+        for name, values in table["rates"].items():
+            middle, (low, high) = statistics.median(values), spread(values)
+            used = f"{middle * table['operations a token'] / PEAK:.1%}" if "gpu" in about else ""
+            lines.append(
+                f"| {name} | {middle:,.0f} | {low:,.0f} – {high:,.0f} | {ours / middle:.2f}× | {used} | "
+                f"{table['megabytes'][name]:,} |"
+            )
+        lines.append("")
+    out.with_suffix(".md").write_text("\n".join(lines))
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

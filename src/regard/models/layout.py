@@ -1,0 +1,119 @@
+"""How the texts of a batch lie: each in a row of its own, filled up, or packed end to end. Blocks only see the masks."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.masks import Mask, causal, lengths
+from regard.attention.packed import packed
+from regard.attention.packing import Packing
+from regard.data.batches import Packed, Sequences, Texts
+from regard.errors import RegardError
+from regard.layers.positions import Offset, Placed
+from regard.models.targets import decoder_input, packed_decoder_input
+
+
+class Layout(ABC):
+    """Where tokens stand in their sequences, and who may look at whom."""
+
+    @property
+    @abstractmethod
+    def offset(self) -> Offset:
+        """Where the tokens stand."""
+
+    @abstractmethod
+    def own(self) -> Mask:
+        """Every sequence sees itself."""
+
+    @abstractmethod
+    def asking(self, memory: "Layout") -> Mask:
+        """Every sequence sees its memory."""
+
+    def back(self) -> Mask:
+        """Every sequence sees itself, up to where one stands."""
+        return causal() & self.own()
+
+
+@dataclass(frozen=True, eq=False)
+class Padded(Layout):
+    """One sequence a row."""
+
+    lengths: Int[Tensor, " b"]
+
+    @property
+    def offset(self) -> Offset:
+        """At the beginning of their rows."""
+        return 0
+
+    def own(self) -> Mask:
+        """The real positions of a row see each other."""
+        return lengths(self.lengths)
+
+    def asking(self, memory: Layout) -> Mask:
+        """The real positions of the memory are seen."""
+        if not isinstance(memory, Padded):
+            raise RegardError("a padded target and a packed source: pack both, or neither")
+        return lengths(keys=memory.lengths)
+
+
+@dataclass(frozen=True, eq=False)
+class InOneRow(Layout):
+    """All sequences in one row."""
+
+    packing: Packing
+
+    @property
+    def offset(self) -> Offset:
+        """Each where it stands in its own sequence."""
+        return Placed(self.packing.places, self.packing.longest)
+
+    @cached_property
+    def _own(self) -> Mask:
+        return packed(self.packing)
+
+    def own(self) -> Mask:
+        """The positions of a sequence see each other."""
+        return self._own
+
+    def asking(self, memory: Layout) -> Mask:
+        """The n-th sequence sees the n-th of the memory."""
+        if not isinstance(memory, InOneRow):
+            raise RegardError("a packed target and a source that is not: pack both, or neither")
+        return packed(memory.packing, queries=self.packing)
+
+
+def layout_of(texts: Texts) -> Layout:
+    """How some texts lie."""
+    if isinstance(texts, Sequences):
+        return Padded(texts.lengths)
+    return InOneRow(packing_of(texts))
+
+
+def packing_of(texts: Packed) -> Packing:
+    """How packed texts lie, from numbers that are known without waiting for a GPU."""
+    return Packing(texts.lengths, texts.tokens.shape[0], texts.longest, texts.shortest, texts.filled)
+
+
+def read_late(target: Texts, layout: Layout) -> Int[Tensor, "*b t"]:
+    """What a decoder reads before it writes each token of the target."""
+    if isinstance(target, Sequences):
+        return decoder_input(target)
+    if not isinstance(layout, InOneRow):
+        raise RegardError("packed texts lie in one row")
+    return packed_decoder_input(target.tokens, layout.packing)
+
+
+def to_learn(
+    x: Float[Tensor, "*b n d"], texts: Texts, layout: Layout
+) -> tuple[Float[Tensor, "m d"], Int[Tensor, " m"]]:
+    """The vectors that have something to say, and what; less than 0: nothing, for filling."""
+    if isinstance(texts, Sequences):
+        real = texts.real
+        return x[real], texts.tokens[real]
+    if isinstance(layout, InOneRow) and texts.filled:
+        return x, torch.where(layout.packing.real, texts.tokens, -1)
+    return x, texts.tokens

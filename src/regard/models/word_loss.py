@@ -1,0 +1,98 @@
+"""The loss of words: from vectors to cross-entropy without ever holding every score of every word in float32.
+
+The scores of all tokens over the vocabulary are the largest thing in training a small model. Here they are made some
+tokens at a time, turned into their own gradient on the spot, and given away; what is kept for the backward pass has the
+size of the vectors and of the table.
+"""
+
+import importlib.util
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.models.protocols import Loss
+
+_TRITON = importlib.util.find_spec("triton") is not None
+_NARROW = 8192  # tokens at a time in 16 bits
+_WIDE = 1024  # and in more
+_WIDEST = 1 << 16  # words whose scores fit into a row of the kernel
+_ROWS = 64  # tokens whose scores are in float32 at once on a CPU: they stay in its cache
+
+
+def word_loss(
+    vectors: Float[Tensor, "n d"],
+    table: Float[Tensor, "vocabulary d"],
+    targets: Int[Tensor, " n"],
+    *,
+    smoothing: float = 0.0,
+) -> Loss:
+    """`cross_entropy(vectors · tableᵀ, targets)`, and the same metrics. A target less than 0 counts as nothing."""
+    device = vectors.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else vectors.dtype
+    total, nll, correct = _WordLoss.apply(vectors, table, targets, smoothing, dtype)  # type: ignore[no-untyped-call]
+    return Loss(total, (targets >= 0).sum(), {"nll": nll, "correct": correct})
+
+
+class _WordLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, vectors, table, targets, smoothing, dtype):  # type: ignore[no-untyped-def]
+        wide = torch.promote_types(vectors.dtype, torch.float32)
+        to_vectors, to_table = ctx.needs_input_grad[:2]
+        each = _NARROW if dtype.itemsize == 2 else _WIDE
+        sums = torch.zeros(3, dtype=wide, device=vectors.device)
+        vector_parts, table_sum = [], None
+        with torch.autocast(vectors.device.type, enabled=False):
+            words = table.to(dtype)
+            for some, aims in zip(vectors.to(dtype).split(each), targets.split(each), strict=True):
+                scores = some @ words.mT
+                sums += _turned_into_slopes(scores, aims, smoothing, wide)
+                if to_vectors:
+                    vector_parts.append((scores @ words).to(vectors.dtype))
+                if to_table:
+                    part = (scores.mT @ some).to(table.dtype)
+                    table_sum = part if table_sum is None else table_sum.add_(part)
+        slopes = torch.cat(vector_parts) if vector_parts else None
+        ctx.save_for_backward(slopes, table_sum)
+        total, nll, correct = (each.clone() for each in sums)
+        ctx.mark_non_differentiable(nll, correct)
+        return total, nll, correct
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, *_):  # type: ignore[no-untyped-def]
+        slopes, table_sum = ctx.saved_tensors
+        return (
+            *(None if part is None else part * grad.to(part) for part in (slopes, table_sum)),
+            None,
+            None,
+            None,
+        )
+
+
+def _fits_a_kernel(scores: Tensor) -> bool:
+    return scores.dtype != torch.float64 and scores.shape[-1] <= _WIDEST and _TRITON
+
+
+def _turned_into_slopes(scores: Tensor, targets: Tensor, smoothing: float, wide: torch.dtype) -> Tensor:
+    """Scores become the slopes of the loss along them, in place. The sums of loss, nll and right answers come back."""
+    if scores.device.type == "cuda" and _fits_a_kernel(scores):
+        from regard.models.kernels.word_slopes import turn_into_slopes
+
+        return turn_into_slopes(scores, targets, smoothing)
+    sums = torch.zeros(3, dtype=wide, device=scores.device)
+    vocabulary = scores.shape[-1]
+    for some, aims in zip(torch.split(scores, _ROWS), torch.split(targets, _ROWS), strict=True):
+        real = aims >= 0
+        at = aims.clamp_min(0)[:, None]
+        logs = torch.log_softmax(some, -1, dtype=wide)
+        nll = torch.where(real, -logs.gather(-1, at)[:, 0], 0.0)
+        even = torch.where(real, -logs.mean(-1), 0.0)
+        right = (some.argmax(-1) == aims).sum().to(wide)
+        total = (1 - smoothing) * nll + smoothing * even
+        sums += torch.stack([total.sum(), nll.sum(), right])
+        slopes = logs.exp_().sub_(smoothing / vocabulary)
+        slopes.scatter_add_(-1, at, slopes.new_full(at.shape, smoothing - 1.0))
+        some.copy_(slopes.masked_fill_(~real[:, None], 0.0))
+    return sums

@@ -1,0 +1,183 @@
+"""Training on packed texts; and, on a GPU, updates that are recorded and replayed.
+
+What needs a GPU is skipped without one: `pytest tests/training/test_replay.py` on a machine that has it.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from training.toys import copied, same
+
+from regard import watch
+from regard.data.batches import Packed, Pairs
+from regard.data.corpus import Corpus
+from regard.data.feeds import PairFeed
+from regard.errors import RegardError
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.runs.finding import find
+from regard.runs.settings import Training
+from regard.runs.tasks.prepared import packs
+from regard.training.distribution import World
+from regard.training.loop import train
+from regard.training.replay import Replay
+from regard.training.state import State
+from regard.training.turns import turns
+from regard.training.update import Updater
+
+
+def corpus(seed: int, count: int = 200) -> Corpus:
+    numbers = np.random.default_rng(seed)
+    rows = [numbers.integers(4, 50, numbers.integers(1, 20)).tolist() for _ in range(count)]
+    return Corpus.of(rows, vocabulary=50)
+
+
+def feed(*, packed: bool = True) -> PairFeed:
+    return PairFeed(corpus(1), corpus(2), budget=256, seed=4, packed=packed)
+
+
+def model(**changes: Any) -> Transformer:
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        width=32, heads=4, depth=1, decoder_depth=1, inner=48, source_vocabulary=50, target_vocabulary=50
+    )
+    return Transformer(replace(config, tied="all", **changes))
+
+
+def plan(**changes: Any) -> Training:
+    return Training(
+        **{"steps": 12, "warmup": 4, "save": 4, "evaluate": 100, "precision": "float32", **changes}
+    )
+
+
+def test_packed_texts_are_learned_and_a_resumed_training_ends_with_the_same_bits(tmp_path: Path) -> None:
+    whole = model(dropout=0.2)
+    train(whole, feed(), plan(), folder=tmp_path / "whole", seed=1)
+    first = model(dropout=0.2)
+    train(first, feed(), plan(steps=8), folder=tmp_path / "parted", seed=1)
+    second = model(dropout=0.2)
+    train(second, feed(), plan(), folder=tmp_path / "parted", seed=1, resume=True)
+    assert same(copied(whole), copied(second))
+    assert not same(copied(first), copied(second))
+
+
+def test_parts_of_a_packed_update_sum_to_the_whole(tmp_path: Path) -> None:
+    found = []
+    for parts in (1, 3):
+        one = model(dropout=0.0).double()
+        train(one, feed(), plan(steps=3, accumulate=parts), folder=tmp_path / str(parts), seed=1)
+        found.append(copied(one))
+    for name, weight in found[0].items():
+        torch.testing.assert_close(found[1][name], weight, rtol=1e-9, atol=1e-9)
+
+
+def test_a_cpu_records_nothing() -> None:
+    world = World(torch.device("cpu"))
+    assert not Replay.suits(plan(replay="on"), world)
+    assert not Replay.suits(plan(replay="off"), World(torch.device("cuda")))
+    assert not Replay.suits(plan(replay="on"), World(torch.device("cuda"), rank=0, size=2))
+    assert not Replay.suits(plan(replay="on", accumulate=2), World(torch.device("cuda")))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "change", "said"),
+    [
+        ("numbers-recurrent", "training.packing=true", "training.packing with model.kind recurrent"),
+        ("numbers", "model.stochastic_depth=0.1", "training.packing with stochastic_depth=0.1"),
+        ("digits", "training.packing=true", "training.packing with model.kind vision"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused_by_name(recipe: str, change: str, said: str) -> None:
+    with pytest.raises(RegardError, match=said):
+        packs(find(recipe, ["training.packing=true", change]))
+    assert packs(find("numbers", ["training.packing=true"]))
+    assert not packs(find("numbers-recurrent", []))
+
+
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="recording is for GPUs")
+
+
+def updates(
+    settings: Training, *, refused: bool = False, watched: int | None = None, **changes: Any
+) -> tuple[list[Tensor], Updater]:
+    """The weights after some updates on a GPU."""
+    one = model(**changes).cuda().train()
+    state = State(one, settings)
+    updater = Updater(state, settings, world=World(torch.device("cuda")), seed=3)
+    if refused and updater._replay is not None:
+        updater._replay.refusal = "asked for"
+    order = turns(feed(), epoch=0, position=0)
+    for step in range(1, settings.steps + 1):
+        work = updater.prepare(feed(), next(order))
+        if step == watched:
+            with watch(one):
+                pending = updater.compute(work, stop=False)
+        else:
+            pending = updater.compute(work, stop=False)
+        update, _ = updater.apply(work, pending)
+        state.standing = replace(state.standing, step=update.step)
+    return [weight.detach().clone() for weight in one.parameters()], updater
+
+
+@gpu
+@pytest.mark.parametrize(
+    "changes", [{"dropout": 0.1}, {"dropout": 0.1, "attention_dropout": 0.1, "positions": "rotary"}], ids=str
+)
+def test_what_is_replayed_comes_out_as_what_is_not(changes: dict[str, Any]) -> None:
+    settings = plan(replay="on", precision="bfloat16")
+    recorded, updater = updates(settings, **changes)
+    computed, _ = updates(settings, refused=True, **changes)
+    assert updater._replay is not None
+    assert updater._replay._records
+    assert all(torch.equal(a, b) for a, b in zip(recorded, computed, strict=True))
+
+
+@gpu
+def test_looking_at_an_update_changes_nothing() -> None:
+    settings = plan(replay="on", precision="bfloat16")
+    plain, _ = updates(settings, dropout=0.1)
+    watched, _ = updates(settings, watched=9, dropout=0.1)
+    assert all(torch.equal(a, b) for a, b in zip(plain, watched, strict=True))
+
+
+@gpu
+def test_compiled_blocks_learn_the_same_within_rounding_and_refuse_to_be_watched() -> None:
+    plain, _ = updates(plan(replay="on"), dropout=0.0)
+    compiled, _ = updates(plan(replay="compiled"), dropout=0.0)
+    for a, b in zip(plain, compiled, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-3)
+    with pytest.raises(RegardError, match="compiled blocks cannot be watched"):
+        updates(plan(replay="compiled"), watched=2)
+
+
+@gpu
+def test_what_depends_on_more_than_shapes_is_computed_as_it_comes() -> None:
+    _, updater = updates(plan(replay="on"), positions="relative")
+    assert updater._replay is not None
+    assert updater._replay.refusal is not None
+    assert not updater._replay._records
+
+
+@gpu
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi", "relative"])
+def test_a_gpu_gives_packed_texts_the_loss_of_float64(positions: Any) -> None:
+    exact = model(positions=positions, dropout=0.0).double()
+    batch = feed().batch(range(60))
+    filled = Pairs(
+        *(side.filled_up(1024, 128) for side in (batch.source, batch.target) if isinstance(side, Packed))
+    )
+    right = exact.loss(feed(packed=False).batch(range(60)))
+    right.total.backward()
+    one = model(positions=positions, dropout=0.0).cuda()
+    for packed in (batch, filled):
+        one.zero_grad()
+        loss = one.loss(packed.to("cuda"))
+        loss.total.backward()
+        torch.testing.assert_close(loss.total.double().cpu(), right.total, rtol=1e-5, atol=0)
+        for mine, other in zip(one.parameters(), exact.parameters(), strict=True):
+            if other.grad is not None and mine.grad is not None:
+                torch.testing.assert_close(mine.grad.double().cpu(), other.grad, rtol=1e-2, atol=1e-3)
