@@ -19,9 +19,16 @@ PAIR = re.compile(r"(\d+) “.*?” → (\d+) “.*?”: (?:weight (?:about )?([
 def pointed(made: Visit, x: float, y: float) -> tuple[int, int, float]:
     """The query, the key and the weight the page names at a point."""
     made.page.mouse.move(x, y)
-    made.page.locator("footer .said", has_text=re.compile("weight|may not look")).wait_for()
-    found = PAIR.search(made.said())
-    assert found, made.said()
+    made.settle()
+    heard: list[re.Match[str] | None] = [None]
+
+    def told() -> bool:  # what was said before may go on its way first, so what matched is what is read
+        heard[0] = PAIR.search(made.said())
+        return heard[0] is not None
+
+    made.until(told)
+    (found,) = heard
+    assert found
     return int(found[1]), int(found[2]), math.nan if found[4] else float(found[3].replace("−", "-"))
 
 
