@@ -186,7 +186,9 @@ class MultiHeadAttention(nn.Module):
         return KeyValue(self._turned(key, offset), value)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
-        return x.unflatten(-1, (heads, -1)).transpose(-2, -3)  # to [..., h, n, d]; einops is slow for a step
+        return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(
+            -2, -3
+        )  # to [..., h, n, d]; einops is slow for a step
 
     def _turned(self, x: Tensor, offset: int) -> Tensor:
         return x if self.rotary is None else self.rotary(x, offset=offset)

@@ -31,7 +31,7 @@ def _promising(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """
     blocks = values.shape[-1] // _BLOCK
     whole = blocks * _BLOCK
-    tops = values[:, :whole].unflatten(-1, (blocks, _BLOCK)).amax(-1)
+    tops = values[:, :whole].reshape(-1, blocks, _BLOCK).amax(-1)
     chosen = _best(tops, count)[1].sort(-1).values
     inside = torch.arange(_BLOCK, device=values.device)
     places = (chosen[..., None] * _BLOCK + inside).flatten(1)

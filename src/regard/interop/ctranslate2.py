@@ -92,8 +92,8 @@ def _spec(model: Transformer) -> Any:
         _self_attention(layer, block)
         _cross(layer, block)
         _feedforward(layer, block)
-    output = model.output.weight if config.tied == "none" else model.target_embedding.table
-    decoder.projection.weight = _array(output)
+    table = model.tied_output()
+    decoder.projection.weight = _array(model.get_parameter("output.weight") if table is None else table)
     return specs.transformer_spec.TransformerSpec(encoder, decoder)
 
 

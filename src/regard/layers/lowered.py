@@ -109,5 +109,10 @@ class Int8Linear(Lowered):
 KINDS: dict[str, type[Lowered]] = {"float32": Float32Linear, "bf16": Bfloat16Linear, "int8": Int8Linear}
 
 
+def packable() -> bool:
+    """Whether this torch can pack weights."""
+    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+
+
 def _reordered(weight: Tensor) -> Tensor:
     return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), None)

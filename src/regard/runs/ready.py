@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import torch
 
-from regard.layers.lowered import Precision
+from regard.layers.lowered import Precision, packable
 from regard.runs.load import chosen_device, load
 
 
@@ -24,9 +24,7 @@ def ready(
 
 def chosen_precision(device: str | None, precision: str | None) -> Precision | None:
     """That asked for; else float32, packed where the CPU answers and torch can pack."""
-    if precision is None and (
-        chosen_device(device).type != "cpu" or not torch.backends.mkldnn.is_available()
-    ):
+    if precision is None and (chosen_device(device).type != "cpu" or not packable()):
         return None
     return cast("Precision", precision or "float32")
 
