@@ -4,7 +4,6 @@ They hold no parameters and pass no gradients. What comes in and goes out is flo
 """
 
 from abc import ABC, abstractmethod
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -12,7 +11,6 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 
-Precision = Literal["float32", "bf16", "int8"]
 _TINY = 1e-30  # in the place of the largest number of a row of zeros, which divides its numbers
 
 
