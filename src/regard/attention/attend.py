@@ -89,11 +89,11 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         ruled_out = (
             f"the bias {type(call.bias).__name__} is learned, and fused kernels give a bias no gradient"
         )
-    elif _few(call):
-        few_queries = f"{call.extent.queries} queries a head on the CPU: two products are quicker"
-        return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=few_queries)
     else:
         flag = reach is not None and reach.triangular and call.bias is None
+        if not flag and _few(call):
+            quicker = f"{call.extent.queries} queries a head on the CPU: two products are quicker"
+            return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=quicker)
         return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
 
