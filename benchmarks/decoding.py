@@ -13,6 +13,7 @@ run.
 
 import argparse
 import copy
+import importlib
 import json
 import statistics
 import tempfile
@@ -60,8 +61,10 @@ def lively_base() -> Transformer:
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim == 1:
-                weight.add_(torch.randn_like(weight) * 0.05)
-        model.word_table().mul_(2)[: len(SPECIAL)] = 0
+                weight.add_(torch.randn_like(weight), alpha=0.05)
+        output = model.get_parameter("output.weight")
+        output.mul_(2)
+        output[: len(SPECIAL)] = 0
     return model
 
 
@@ -106,12 +109,10 @@ def ctranslate2_decoder(folder: Path, precision: str, threads: int) -> Decode:
 
 def marian_decoder(folder: Path) -> Decode:
     """Hugging Face's generate."""
-    from transformers import MarianMTModel
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    model = MarianMTModel.from_pretrained(folder).eval()  # type: ignore[no-untyped-call]
+    transformers: Any = importlib.import_module("transformers")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    model = transformers.MarianMTModel.from_pretrained(folder).eval()
     model.generation_config.suppress_tokens = None  # the model never wants them, and nobody else looks
 
     def decode(texts: Texts, size: int, steps: int) -> Texts:

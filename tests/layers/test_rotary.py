@@ -70,3 +70,22 @@ def test_mistakes_are_named() -> None:
         GridRotary(6, columns=3)
     with pytest.raises(RegardError, match="width 4, and got 8"):
         GridRotary(4, columns=3)(torch.zeros(2, 8))
+
+
+def test_the_table_of_turns_is_that_of_the_angles_however_far() -> None:
+    x = torch.randn(2, 3, 8, dtype=torch.float64)
+    for offset in (0, 61, 1000):
+        angles = torch.arange(offset, offset + 3, dtype=torch.float64)[:, None] * 10000.0 ** (
+            -torch.arange(0, 8, 2, dtype=torch.float64) / 8
+        )
+        turned = torch.view_as_complex(x.reshape(2, 3, 4, 2)) * torch.polar(torch.ones_like(angles), angles)
+        torch.testing.assert_close(Rotary(8)(x, offset=offset), torch.view_as_real(turned).flatten(-2))
+
+
+def test_a_table_made_without_gradients_serves_training() -> None:
+    rotary = Rotary(34)  # of a width nobody else uses
+    with torch.inference_mode():
+        rotary(torch.randn(5, 34))
+    x = torch.randn(5, 34, requires_grad=True)
+    rotary(x).sum().backward()
+    assert x.grad is not None

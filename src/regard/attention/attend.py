@@ -102,13 +102,13 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         )
     elif isinstance(call.score, Additive):
         return Choice(kernel="fused additive", mask="nothing" if reach is None else reach.form)
-    elif _few(call):
-        few_queries = f"{call.extent.queries} queries a head on the CPU: two products are quicker"
-        return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=few_queries)
     elif _short_on_cpu(call):
         ruled_out = "in 16 bits on a CPU, short sequences are faster with their weights in memory"
     else:
         flag = reach is not None and reach.triangular and call.bias is None
+        if not flag and _few(call):
+            quicker = f"{call.extent.queries} queries a head on the CPU: two products are quicker"
+            return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=quicker)
         return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
 

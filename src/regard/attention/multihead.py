@@ -186,7 +186,7 @@ class MultiHeadAttention(nn.Module):
         return KeyValue(self._turned(key, offset), value)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
-        return x.view(*x.shape[:-1], heads, -1).transpose(
+        return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(
             -2, -3
         )  # to [..., h, n, d]; einops is slow for a step
 

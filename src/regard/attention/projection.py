@@ -52,7 +52,7 @@ class InProjection(nn.Module):
             return self.keys(x), self.values(x)
         asking = self.outputs[0]
         bias = None if self.all.bias is None else self.all.bias[asking:]
-        key, value = torch.split(F.linear(x, self.all.weight[asking:], bias), [*self.outputs[1:]], dim=-1)
+        key, value = torch.split(F.linear(x, self.all.weight[asking:], bias), list(self.outputs[1:]), dim=-1)
         return key, value
 
     def _parts(self) -> list[tuple[Tensor, Tensor | None]]:

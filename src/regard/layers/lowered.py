@@ -4,7 +4,6 @@ They hold no parameters and pass no gradients. What comes in and goes out is flo
 """
 
 from abc import ABC, abstractmethod
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -12,7 +11,6 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 
-Precision = Literal["float32", "bf16", "int8"]
 _TINY = 1e-30  # in the place of the largest number of a row of zeros, which divides its numbers
 
 
@@ -107,6 +105,11 @@ class Int8Linear(Lowered):
 
 
 KINDS: dict[str, type[Lowered]] = {"float32": Float32Linear, "bf16": Bfloat16Linear, "int8": Int8Linear}
+
+
+def packable() -> bool:
+    """Whether this torch can pack weights."""
+    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
 def _reordered(weight: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """A model made ready to answer on the CPU: its linear maps in another precision, everything else as it is."""
 
+from typing import Protocol, runtime_checkable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -7,7 +9,17 @@ from torch import Tensor, nn
 from regard.attention.projection import InProjection
 from regard.errors import RegardError
 from regard.layers.blocks import DecoderBlock
-from regard.layers.lowered import KINDS, Lowered
+from regard.layers.lowered import KINDS, Lowered, packable
+
+
+@runtime_checkable
+class TiesOutput(Protocol):
+    """A model that may use a table of embeddings as its last linear map too."""
+
+    output: nn.Module | None  # used instead, once there is one
+
+    def tied_output(self) -> Tensor | None:
+        """That table; None where the last map has weights of its own."""
 
 
 class LoweredProjection(nn.Module):
@@ -61,7 +73,7 @@ def lower(model: nn.Module, precision: str) -> nn.Module:
     weights = list(model.parameters())
     if any(weight.device.type != "cpu" or weight.dtype != torch.float32 for weight in weights):
         raise RegardError(f"precision={precision!r} is for float32 models on the CPU: load with device='cpu'")
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    if not packable():
         raise RegardError(f"precision={precision!r} needs a torch built with oneDNN, and this one is not")
     kind = KINDS[precision]
     crosses = {part.cross.input for part in model.modules() if isinstance(part, DecoderBlock)}
@@ -73,8 +85,6 @@ def lower(model: nn.Module, precision: str) -> nn.Module:
                 setattr(part, name, LoweredProjection(child, kind, apart=child in crosses))
             elif type(child) is nn.Linear:
                 setattr(part, name, kind(child.weight, child.bias))
-    if callable(asked := getattr(model, "tied_output", None)):
-        table = asked()
-        if table is not None:
-            model.output = kind(table, None)
+    if isinstance(model, TiesOutput) and (table := model.tied_output()) is not None:
+        model.output = kind(table, None)
     return model.requires_grad_(False)

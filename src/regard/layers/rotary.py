@@ -74,9 +74,8 @@ def _angles(positions: Int[Tensor, " n"], width: int, base: float) -> Float[Tens
 
 def _turns(angle: Float[Tensor, "n pairs"], dtype: torch.dtype) -> Tensor:
     """e^(i·angle), as precise as numbers of this type; there are no complex numbers of half precision."""
-    return torch.polar(torch.ones_like(angle), angle).to(
-        torch.promote_types(dtype, torch.float32).to_complex()
-    )
+    turns = torch.polar(torch.ones_like(angle), angle)
+    return turns if dtype == torch.float64 else turns.to(torch.complex64)
 
 
 @lru_cache(maxsize=16)

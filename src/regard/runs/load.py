@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from regard.errors import RegardError
-from regard.layers.lowered import Precision
 from regard.layers.lowering import lower
 from regard.models.captioner import Captioner, RecurrentCaptioner
 from regard.models.classifier import Classifier
@@ -41,7 +40,7 @@ def load(
     run: str | os.PathLike[str],
     *,
     device: str | torch.device | None = None,
-    precision: Precision | None = None,
+    precision: str | None = None,
 ) -> Any:
     """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.caption([…])`,
     `.transcribe([…])`, `.score(…)`, whichever it can. Without a device, a GPU where there is one.

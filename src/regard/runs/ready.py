@@ -1,11 +1,11 @@
 """A run made ready to answer: the device, the precision and the threads that were asked for, or that suit it."""
 
 import os
-from typing import Any, cast
+from typing import Any
 
 import torch
 
-from regard.layers.lowered import Precision
+from regard.layers.lowered import packable
 from regard.runs.load import chosen_device, load
 
 
@@ -22,13 +22,11 @@ def ready(
     return load(run, device=device, precision=chosen_precision(device, precision))
 
 
-def chosen_precision(device: str | None, precision: str | None) -> Precision | None:
+def chosen_precision(device: str | None, precision: str | None) -> str | None:
     """That asked for; else float32, packed where the CPU answers and torch can pack."""
-    if precision is None and (
-        chosen_device(device).type != "cpu" or not torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    ):
+    if precision is None and (chosen_device(device).type != "cpu" or not packable()):
         return None
-    return cast("Precision", precision or "float32")
+    return precision or "float32"
 
 
 def described(device: str | None = None) -> str:

@@ -1,0 +1,97 @@
+"""Precision, threads and export, as a person would say them."""
+
+import pytest
+import torch
+from runs.small import language, numbers, trained, write_text
+
+from regard.cli import main
+from regard.layers.lowered import Int8Linear
+from regard.runs.load import load
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    trained(numbers(), folder / "numbers")
+    trained(language(write_text(folder)), folder / "letters")
+    return folder
+
+
+def said(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([str(each) for each in arguments])
+    heard = capsys.readouterr()
+    return ended.value.code, heard.out, heard.err
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
+def test_every_precision_answers(capsys, runs, precision):
+    threads = torch.get_num_threads()
+    for verb, run, text in (("translate", "numbers", "seven"), ("generate", "letters", "a")):
+        code, out, error = said(
+            capsys, verb, runs / run, text, "--precision", precision, "--threads", threads
+        )
+        assert code == 0, error
+        assert out.strip()
+
+
+def test_a_packed_run_answers_as_the_plain_one(runs):
+    texts = ["seven", "two hundred and one", "nineteen", "eighty"]
+    plain = load(runs / "numbers", device="cpu").translate(texts)
+    assert load(runs / "numbers", precision="float32").translate(texts) == plain
+    quick = load(runs / "numbers", precision="int8")
+    assert any(isinstance(part, Int8Linear) for part in quick.model.modules())
+    together = quick.translate(texts)
+    assert [quick.translate([text])[0] for text in texts] == together
+
+
+def test_an_unknown_precision_is_refused_in_one_line(capsys, runs):
+    code, _, error = said(capsys, "translate", runs / "numbers", "seven", "--precision", "int4")
+    assert code == 2
+    assert error.strip() == "regard: precision='int4': give 'float32', 'bf16', 'int8'"
+
+
+def test_threads_are_set(capsys, runs):
+    before = torch.get_num_threads()
+    try:
+        said(capsys, "translate", runs / "numbers", "seven", "--threads", "1")
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_info_says_what_is_picked(capsys, runs):
+    _, out, _ = said(capsys, "info", runs / "numbers")
+    assert "float32" in out
+    assert "int8" in out
+
+
+def test_export_says_what_cannot_go(capsys, runs, tmp_path):
+    code, _, error = said(capsys, "export", runs / "letters", "--to", "marian", "--out", tmp_path / "a")
+    assert code == 2
+    assert "language model: only Transformers" in error
+    code, _, error = said(capsys, "export", runs / "numbers", "--to", "marian", "--out", tmp_path / "b")
+    assert code == 2
+    assert "norm='before'" in error
+    assert not (tmp_path / "b").exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    code, _, error = said(capsys, "export", runs / "numbers", "--to", "marian", "--out", tmp_path / "full")
+    assert code == 2
+    assert "not empty" in error
+
+
+def test_an_exported_run_translates_elsewhere(capsys, runs, tmp_path):
+    library = pytest.importorskip("ctranslate2")
+    code, _, error = said(
+        capsys, "export", runs / "numbers", "--to", "ctranslate2", "--out", tmp_path / "out"
+    )
+    assert code == 0, error
+    translator = load(runs / "numbers", device="cpu")
+    tokens = translator.source.encode("two hundred and one")
+    words = [translator.source.name(token) for token in [*tokens, 2]]
+    found = library.Translator(str(tmp_path / "out"), device="cpu").translate_batch([words], beam_size=1)
+    names = [translator.target.name(token) for token in range(translator.target.size)]
+    ours = translator.hypotheses(["two hundred and one"], beam=1)[0][0]
+    theirs = [names.index(word) for word in found[0].hypotheses[0]]
+    assert theirs[: len(ours.tokens)] == ours.tokens[: len(theirs)]
