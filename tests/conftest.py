@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the commands that tests start, too
 
@@ -35,6 +36,22 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(20170612)
+
+
+@pytest.fixture(autouse=True)
+def _kernels(request: pytest.FixtureRequest) -> None:
+    """Tests marked `triton` need Triton, and a GPU or its interpreter; with REGARD_TRITON=required they must run."""
+    if request.node.get_closest_marker("triton") is None:
+        return
+    missing = None
+    if find_spec("triton") is None:
+        missing = "Triton is not installed"
+    elif os.environ.get("TRITON_INTERPRET") != "1" and request.config.getoption("--device") == "cpu":
+        missing = "neither TRITON_INTERPRET=1 nor --device cuda"
+    if missing and os.environ.get("REGARD_TRITON") == "required":
+        pytest.fail(f"{missing}, and REGARD_TRITON says that kernels are tested")
+    if missing:
+        pytest.skip(missing)
 
 
 @pytest.fixture
