@@ -113,7 +113,7 @@ def test_evidence_can_be_all_that_is_kept() -> None:
     torch.testing.assert_close(seen[0].entropy, calls[0].entropy)
     torch.testing.assert_close(seen[0].top(2), calls[0].top(2))
     torch.testing.assert_close(seen[0].map(3, 2), calls[0].map(3, 2))
-    with pytest.raises(RegardError, match="keep='evidence', which kept map, summary, top"):
+    with pytest.raises(RegardError, match="keep='evidence', which kept entropy, map, received, top"):
         seen[0].weights()
     with (
         pytest.raises(RegardError, match=r"ask=\('colour',\)"),

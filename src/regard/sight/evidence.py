@@ -1,7 +1,8 @@
 """Evidence: what is known about the weights of a call without holding them.
 
-Questions go over the strips of a call together, in one pass, and each is answered exactly: as the weights in float64
-would answer, but for the rounding of float32. The extra memory is linear in the length of the sequence.
+Questions are answered together, in one pass, and exactly: as the weights in float64 would answer, but for the rounding
+of float32. The extra memory is linear in the length of the sequence. On a GPU kernels answer what they can (`choose`
+says when); everything else goes over the strips of a call.
 """
 
 from abc import ABC, abstractmethod
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.errors import RegardError
+from regard.sight.kernels.choice import choose
 from regard.sight.strips import ROOM, Strip, strips
 
 Answer = TypeVar("Answer")
@@ -32,47 +34,88 @@ class Question(ABC, Generic[Answer]):
 
 
 def ask(call: Call, *questions: Question[Any], room: int = ROOM) -> None:
-    """Take several questions over the strips of a call, in one pass."""
-    for strip in strips(call, room=room):
-        for question in questions:
-            question.take(strip)
+    """Answer several questions of a call in one pass; `room` is what a strip may hold, where there are strips."""
+    left = list(questions)
+    if choose(call).way == "kernels":
+        from regard.sight.kernels.answers import answer
+
+        left = answer(call, left)
+    if left:
+        for strip in strips(call, room=room):
+            for question in left:
+                question.take(strip)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Summary:
-    """What one pass says of every query and every key."""
+class Looks:
+    """How each query looks."""
 
     logsumexp: Float[Tensor, "*batch q"]  # log Σ exp(score); −∞ when the query may look at nothing
     entropy: Float[Tensor, "*batch q"]  # −Σ w log w, in nats: 0 looks at one key, log k at k alike
     peak: Float[Tensor, "*batch q"]  # the largest weight
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Summary(Looks):
+    """How each query looks, and what each key gets."""
+
     received: Float[Tensor, "*batch k"]  # Σ over the queries of the weight on a key
+
+
+class Looking(Question[Looks]):
+    """Log-sum-exp, entropy and largest weight."""
+
+    def __init__(self, call: Call) -> None:
+        self.batch = call.query.shape[:-2]
+        self.logsumexp, self.entropy, self.peak = (_zeros(call, call.extent.queries) for _ in range(3))
+
+    def take(self, strip: Strip) -> None:
+        """Rows are finished within a strip."""
+        rows, share, log_total = (strip.entries, strip.rows), strip.share, strip.total.log()
+        self.logsumexp[rows] = log_total + strip.largest  # log 0 = −∞
+        inner = torch.linalg.vecdot(strip.parts, strip.below)
+        self.entropy[rows] = torch.where(share > 0, log_total - inner * share, 0.0)
+        self.peak[rows] = share  # the largest part is exp(0)
+
+    def answer(self) -> Looks:
+        """The three, with the batch axes of the call."""
+        return Looks(
+            logsumexp=self.logsumexp.view(*self.batch, -1),
+            entropy=self.entropy.view(*self.batch, -1),
+            peak=self.peak.view(*self.batch, -1),
+        )
+
+
+class Receiving(Question[Tensor]):
+    """The mass each key got from all queries together."""
+
+    def __init__(self, call: Call) -> None:
+        self.batch = call.query.shape[:-2]
+        self.received = _zeros(call, call.extent.keys)
+
+    def take(self, strip: Strip) -> None:
+        """Keys go on receiving from strip to strip."""
+        self.received[strip.entries, strip.columns] += torch.bmm(strip.share[:, None], strip.parts).squeeze(1)
+
+    def answer(self) -> Float[Tensor, "*batch k"]:
+        """The mass, with the batch axes of the call."""
+        return self.received.view(*self.batch, -1)
 
 
 class Summing(Question[Summary]):
     """Log-sum-exp, entropy, largest weight and received mass."""
 
     def __init__(self, call: Call) -> None:
-        self.batch = call.query.shape[:-2]
-        self.logsumexp, self.entropy, self.peak = (_zeros(call, call.extent.queries) for _ in range(3))
-        self.received = _zeros(call, call.extent.keys)
+        self.looking, self.receiving = Looking(call), Receiving(call)
 
     def take(self, strip: Strip) -> None:
-        """Rows are finished within a strip; keys go on receiving."""
-        rows, share, log_total = (strip.entries, strip.rows), strip.share, strip.total.log()
-        self.logsumexp[rows] = log_total + strip.largest  # log 0 = −∞
-        inner = torch.linalg.vecdot(strip.parts, strip.below)
-        self.entropy[rows] = torch.where(share > 0, log_total - inner * share, 0.0)
-        self.peak[rows] = share  # the largest part is exp(0)
-        self.received[strip.entries, strip.columns] += torch.bmm(share[:, None], strip.parts).squeeze(1)
+        """Both take it."""
+        self.looking.take(strip)
+        self.receiving.take(strip)
 
     def answer(self) -> Summary:
         """The four, with the batch axes of the call."""
-        return Summary(
-            logsumexp=self.logsumexp.view(*self.batch, -1),
-            entropy=self.entropy.view(*self.batch, -1),
-            peak=self.peak.view(*self.batch, -1),
-            received=self.received.view(*self.batch, -1),
-        )
+        return Summary(**vars(self.looking.answer()), received=self.receiving.answer())
 
 
 Heaviest = tuple[Int[Tensor, "*batch q n"], Float[Tensor, "*batch q n"]]
@@ -176,6 +219,10 @@ def rectangle(
 ) -> Float[Tensor, "*batch r c"]:
     """The exact weights of some queries on some keys."""
     batch = call.query.shape[:-2]
+    if choose(call).way == "kernels":
+        from regard.sight.kernels.answers import cut
+
+        return cut(call, queries, keys).view(*batch, len(queries), len(keys))
     weights = _zeros(call, len(queries), len(keys))
     for start, stop, where in _runs(queries):
         for strip in strips(call, slice(start, stop), room=room):

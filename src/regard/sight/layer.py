@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from regard.attention.call import Call
 from regard.errors import RegardError
 from regard.sight import evidence, measures
+from regard.sight.kernels.choice import Choice as Way
+from regard.sight.kernels.choice import choose
 from regard.sight.selection import Choice, positions, select
 from regard.sight.similarity import similarity
 
@@ -38,17 +40,18 @@ class Layer:
     @property
     def entropy(self) -> Float[Tensor, "*batch q"]:
         """How widely each query looks, in nats: 0 at one key, log k at k keys alike."""
-        return self._summary.entropy
+        return self._looks.entropy
 
     @property
     def received(self) -> Float[Tensor, "*batch k"]:
         """The mass each key got from all queries together."""
-        return self._summary.received
+        found: Tensor = self._answer(("received",))
+        return found
 
     @property
     def logsumexp(self) -> Float[Tensor, "*batch q"]:
         """log Σ exp(score) of each query; −∞ when it may look at nothing."""
-        return self._summary.logsumexp
+        return self._looks.logsumexp
 
     @property
     def peak(self) -> tuple[Int[Tensor, "*batch q"], Float[Tensor, "*batch q"]]:
@@ -95,6 +98,9 @@ class Layer:
         new = {_SAME.get(question[0], question) for question in plain} - set(self._known)
         if new:
             call = self.intact()
+            sums: set[tuple[str, *tuple[int, ...]]] = {("entropy",), ("received",)}
+            if choose(call).way == "strips" and new & sums:
+                new |= sums - set(self._known)  # over strips the second costs nothing
             made = {question: _question(call, question) for question in sorted(new, key=str)}
             evidence.ask(call, *made.values())
             self._known.update({question: asked.answer() for question, asked in made.items()})
@@ -118,9 +124,13 @@ class Layer:
         """The same of some batch entries and heads."""
         return Layer.of(self.name, select(self.intact(), batch=batch, heads=heads))
 
+    def explain(self) -> Way:
+        """Where asking is computed, and why: `print(layer.explain())`."""
+        return choose(self.intact())
+
     @property
-    def _summary(self) -> evidence.Summary:
-        found: evidence.Summary = self._answer(("summary",))
+    def _looks(self) -> evidence.Looks:
+        found: evidence.Looks = self._answer(("entropy",))
         return found
 
     def _answer(self, question: tuple[str, *tuple[int, ...]]) -> Any:
@@ -153,13 +163,15 @@ class Layer:
         return f"<{self.name}: {' × '.join(map(str, self.shape))}>"
 
 
-_SAME = dict.fromkeys(("entropy", "received", "logsumexp", "summary"), ("summary",)) | {"peak": ("top", 1)}
+_SAME: dict[str, tuple[str, *tuple[int, ...]]] = {"logsumexp": ("entropy",), "peak": ("top", 1)}
 
 
 def _question(call: Call, question: tuple[str, *tuple[int, ...]]) -> evidence.Question[Any]:
     match question:
-        case ("summary",):
-            return evidence.Summing(call)
+        case ("entropy",):
+            return evidence.Looking(call)
+        case ("received",):
+            return evidence.Receiving(call)
         case ("top", int() as count):
             return evidence.Ranking(call, count)
         case ("map", int() as height, int() as width):

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from regard.errors import RegardError
@@ -49,20 +50,11 @@ class Monitor:
         with watch(self.model, keep="evidence", ask=("entropy", "received")) as seen:
             yield
         for layer in seen:
-            entropy = layer.entropy.mean(-1)
             share = layer.received / layer.received.sum(-1, keepdim=True).clamp_min(1e-12)
-            sink = share.amax(-1)
-            for head in range(layer.shape[-3] if len(layer.shape) > 2 else 1):
-                at = (..., head) if entropy.ndim else ()
-                self.write(
-                    HeadRecord(
-                        step=step,
-                        module=layer.name,
-                        head=head,
-                        entropy=float(entropy[at].mean()),
-                        sink=float(sink[at].mean()),
-                    )
-                )
+            heads = layer.shape[-3] if len(layer.shape) > 2 else 1
+            numbers = torch.stack([layer.entropy.mean(-1), share.amax(-1)]).reshape(2, -1, heads).mean(1)
+            for head, (entropy, sink) in enumerate(numbers.T.tolist()):  # one transfer a layer
+                self.write(HeadRecord(step=step, module=layer.name, head=head, entropy=entropy, sink=sink))
 
 
 class AttentionLog(Observer):

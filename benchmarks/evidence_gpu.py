@@ -1,0 +1,423 @@
+"""Evidence on a GPU: what asking costs beside the fastest fused forward, in one run, with its answers checked.
+
+    python benchmarks/evidence_gpu.py                  # every part, about three minutes on an H200
+    python benchmarks/evidence_gpu.py --only table     # or: million, llama, monitor, tilings
+
+bf16, 16 heads. A ratio is the time of asking over that of `scaled_dot_product_attention` on the fastest of its
+backends, both taken in turns. Answers are compared with float64 weights of some queries before anything is timed.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, no_type_check
+
+import torch
+import triton
+import triton.language as tl
+from measuring import machine
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from regard import Call, Monitor, causal, watch, weigh
+from regard.sight import evidence
+
+Run = Callable[[], object]
+HEADS, MAP = 16, 128
+BACKENDS = (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION)
+
+
+def milliseconds(runs: dict[str, Run], budget: float = 0.4) -> dict[str, list[float]]:
+    """Milliseconds of every run by the clock of the device, in turns, for about `budget` seconds each."""
+    for run in runs.values():
+        run()
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    for run in runs.values():
+        run()
+    torch.cuda.synchronize()
+    once = time.perf_counter() - begun
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(max(3, min(30, int(budget * len(runs) / once)))):
+        for name, run in runs.items():
+            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            start.record()
+            run()
+            stop.record()
+            stop.synchronize()
+            times[name].append(start.elapsed_time(stop))
+    return times
+
+
+@triton.jit
+@no_type_check
+def exponentials(out, rounds, SIZE: tl.constexpr):  # noqa: N803
+    """SIZE chains of base-2 exponentials."""
+    x = tl.arange(0, SIZE).to(tl.float32) * -1e-4 - tl.program_id(0)
+    for _ in range(rounds):
+        x = tl.exp2(x) - 1.0
+    tl.store(out + tl.program_id(0) * SIZE + tl.arange(0, SIZE), x)
+
+
+def ceilings() -> dict[str, float]:
+    """What the chip does at most, measured: base-2 exponentials a second and a large product in bf16."""
+    programs, rounds, size = 132 * 16, 4096, 1024
+    out = torch.empty(programs * size, device="cuda")
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    times = milliseconds(
+        {
+            "exp": lambda: exponentials[(programs,)](out, rounds, SIZE=size, num_warps=4),
+            "product": lambda: a @ b,
+        }
+    )
+    return {
+        "exp2 per second": programs * rounds * size / statistics.median(times["exp"]) * 1e3,
+        "bf16 FLOP per second": 2 * 8192**3 / statistics.median(times["product"]) * 1e3,
+    }
+
+
+def check(call: Call) -> dict[str, float]:
+    """The largest errors of every answer against float64, over some queries (all of a short call for the keys)."""
+    length = call.query.shape[-2]
+    part = Call(call.query[:, :2, -2048:], call.key[:, :2, -2048:], call.mask)
+    weights = weigh(Call(part.query.double(), part.key.double(), part.mask))
+    summing, ranking, pooling = (
+        evidence.Summing(part),
+        evidence.Ranking(part, 8),
+        evidence.Pooling(part, 32, 32),
+    )
+    evidence.ask(part, summing, ranking, pooling)
+    found = summing.answer()
+    cells = weights.reshape(*weights.shape[:2], 32, 64, 32, 64).sum(-1).mean(-2)
+    rows = torch.tensor([0, length // 2, length - 1], device="cuda")
+    scores = call.query[:, :, rows].double() @ call.key.double().mT / call.query.shape[-1] ** 0.5
+    if call.mask is not None:
+        scores = scores.masked_fill(torch.arange(length, device="cuda") > rows[:, None], -torch.inf)
+    exact = scores.softmax(-1)
+    looks = evidence.Looking(call)
+    evidence.ask(call, looks)
+    some = looks.answer().entropy[:, :, rows]
+
+    def error(found: Tensor, truth: Tensor) -> float:
+        return (found.double() - truth).abs().max().item()
+
+    return {
+        "entropy": error(found.entropy, -torch.special.xlogy(weights, weights).sum(-1)),
+        "peak": error(found.peak, weights.amax(-1)),
+        "received": error(found.received, weights.sum(-2)),
+        "map": error(pooling.answer(), cells),
+        "top": error(ranking.answer()[1], weights.topk(8).values),
+        "entropy at full length": error(some, -torch.special.xlogy(exact, exact).sum(-1)),
+    }
+
+
+def fastest(query: Tensor, key: Tensor, value: Tensor, *, flag: bool) -> tuple[SDPBackend, Run]:
+    """The backend whose forward takes the least time."""
+
+    def forward(backend: SDPBackend) -> object:
+        with sdpa_kernel(backend):
+            return F.scaled_dot_product_attention(query, key, value, is_causal=flag)
+
+    taken = {}
+    for backend in BACKENDS:
+        try:
+            taken[backend] = statistics.median(milliseconds({"": partial(forward, backend)}, 0.05)[""])
+        except RuntimeError:
+            continue
+    best = min(taken, key=lambda backend: taken[backend])
+    return best, lambda: forward(best)
+
+
+class Attending(nn.Module):
+    """A model that is one attention call, to be watched."""
+
+    def __init__(self, backend: SDPBackend, *, flag: bool) -> None:
+        super().__init__()
+        self.backend, self.flag = backend, flag
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """On the backend that is the fastest."""
+        with sdpa_kernel(self.backend):
+            return F.scaled_dot_product_attention(query, key, value, is_causal=self.flag)
+
+
+def one_case(length: int, width: int, *, flag: bool, limits: dict[str, float]) -> dict[str, Any]:
+    """Every row of the table at one length and width."""
+    query, key, value = (
+        torch.randn(1, HEADS, length, width, device="cuda", dtype=torch.bfloat16) for _ in range(3)
+    )
+    call = Call(query, key, causal() if flag else None)
+    errors = check(call)
+    backend, forward = fastest(query, key, value, flag=flag)
+    model = Attending(backend, flag=flag)
+
+    def watched() -> None:
+        with watch(model):
+            model(query, key, value)
+
+    def ask(*kinds: Callable[[Call], evidence.Question[Any]]) -> None:
+        evidence.ask(call, *(kind(call) for kind in kinds))
+
+    def pooling(call: Call) -> evidence.Pooling:
+        return evidence.Pooling(call, MAP, MAP)
+
+    runs: dict[str, Run] = {
+        "forward": forward,
+        "forward under watch": watched,
+        "entropy + peak": lambda: ask(evidence.Looking),
+        "entropy + peak + received": lambda: ask(evidence.Summing),
+        "entropy + peak + received + map": lambda: ask(evidence.Summing, pooling),
+        "top 8": lambda: ask(lambda call: evidence.Ranking(call, 8)),
+    }
+    times = milliseconds(runs)
+    pairs = HEADS * length * (length + 1) / 2 if flag else HEADS * length * length
+    rows = {}
+    for name, taken in times.items():
+        ratios = [mine / theirs for mine, theirs in zip(taken, times["forward"], strict=True)]
+        passes = 2 if "received" in name else 1
+        middle = statistics.median(taken) / 1e3
+        rows[name] = {
+            "milliseconds": [statistics.median(taken), min(taken), max(taken)],
+            "ratio": [statistics.median(ratios), min(ratios), max(ratios)],
+            "of exp2": passes * pairs / middle / limits["exp2 per second"],
+            "of the tensor cores": (4 if "forward" in name else 2 * passes)
+            * pairs
+            * width
+            / middle
+            / limits["bf16 FLOP per second"],
+        }
+    return {
+        "tokens": length,
+        "width": width,
+        "causal": flag,
+        "backend": backend.name,
+        "errors": errors,
+        "rows": rows,
+    }
+
+
+def million() -> dict[str, Any]:
+    """1,048,576 tokens, one head: entropy, received and a 1024 × 1024 map, and the memory beyond query and key."""
+    length = 1 << 20
+    query, key = (torch.randn(1, 1, length, 64, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    call = Call(query, key, causal())
+    torch.cuda.synchronize()
+    held = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    begun = time.perf_counter()
+    summing, pooling = evidence.Summing(call), evidence.Pooling(call, 1024, 1024)
+    evidence.ask(call, summing, pooling)
+    summary, cells = summing.answer(), pooling.answer()
+    torch.cuda.synchronize()
+    taken = time.perf_counter() - begun
+    extra = torch.cuda.max_memory_allocated() - held
+    rows = torch.tensor([0, 12345, length // 2, length - 1], device="cuda")
+    scores = query[0, 0, rows].double() @ key[0, 0].double().T / 8.0
+    exact = scores.masked_fill(torch.arange(length, device="cuda") > rows[:, None], -torch.inf).softmax(-1)
+    entropy = -torch.special.xlogy(exact, exact).sum(-1)
+    return {
+        "seconds, compiling included": taken,
+        "extra gigabytes": extra / 2**30,
+        "entropy error": (summary.entropy[0, 0, rows] - entropy).abs().max().item(),
+        "received in all, of the queries": summary.received.double().sum().item() / length,
+        "rows of the map sum to": [cells.sum(-1).min().item(), cells.sum(-1).max().item()],
+    }
+
+
+def llama(length: int = 32768) -> dict[str, Any]:
+    """A Llama-shaped random model watched and summarised, against `output_attentions` at the longest length that fits."""
+    from transformers import LlamaConfig, LlamaModel
+
+    config = LlamaConfig(
+        hidden_size=4096,
+        intermediate_size=11008,
+        num_hidden_layers=8,
+        vocab_size=1000,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        max_position_embeddings=length,
+    )
+    with torch.device("cuda"), torch.no_grad():
+        torch.set_default_dtype(torch.bfloat16)
+        model = LlamaModel(config).eval()  # type: ignore[no-untyped-call]
+        torch.set_default_dtype(torch.float32)
+    tokens = torch.randint(0, 1000, (1, length), device="cuda")
+
+    def plain(count: int) -> None:
+        model(tokens[:, :count], use_cache=False)
+
+    def summarised(count: int) -> None:
+        with watch(model, keep="evidence", ask=("entropy", "received")):
+            model(tokens[:, :count], use_cache=False)
+
+    def returned(count: int) -> None:
+        model(tokens[:, :count], use_cache=False, output_attentions=True)
+
+    found: dict[str, Any] = {"layers": 8, "tokens": length}
+    with torch.no_grad():
+        times = milliseconds({"plain": lambda: plain(length), "summarised": lambda: summarised(length)}, 1.0)
+        found |= {name: statistics.median(taken) for name, taken in times.items()}
+        model.set_attn_implementation("eager")
+        for count in (16384, 8192, 4096, 2048):
+            torch.cuda.empty_cache()
+            try:
+                found["output_attentions"] = statistics.median(
+                    milliseconds({"": partial(returned, count)}, 0.5)[""]
+                )
+            except torch.OutOfMemoryError:
+                continue
+            found["output_attentions fits up to"] = count
+            model.set_attn_implementation("sdpa")
+            times = milliseconds(
+                {
+                    "plain": partial(plain, count),
+                    "summarised": partial(summarised, count),
+                }
+            )
+            found |= {f"{name} there": statistics.median(taken) for name, taken in times.items()}
+            break
+    return found
+
+
+def monitored() -> dict[str, Any]:
+    """A training step of a base-size encoder-decoder with and without the monitor."""
+    torch.manual_seed(0)
+    model = nn.Transformer(512, 8, 6, 6, 2048, batch_first=True).cuda().train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    source, target = (torch.randn(64, 64, 512, device="cuda") for _ in range(2))
+    mask = nn.Transformer.generate_square_subsequent_mask(64, device=torch.device("cuda"))
+    monitor = Monitor(model, every=1, write=lambda record: None)
+
+    def step(*, looking: bool) -> None:
+        with torch.autocast("cuda", torch.bfloat16):
+            if looking:
+                with monitor.at(0):
+                    output = model(source, target, tgt_mask=mask, tgt_is_causal=True)
+            else:
+                output = model(source, target, tgt_mask=mask, tgt_is_causal=True)
+        output.float().square().mean().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+
+    times = milliseconds({"step": lambda: step(looking=False), "monitored": lambda: step(looking=True)}, 2.0)
+    plain, looked = (statistics.median(times[name]) for name in ("step", "monitored"))
+    return {
+        "step, ms": plain,
+        "monitored step, ms": looked,
+        "overhead, looking at every step": looked / plain - 1,
+        "overhead, looking at every hundredth": (looked / plain - 1) / 100,
+    }
+
+
+def tilings(length: int = 16384) -> list[dict[str, Any]]:
+    """Sizes of tiles against one another: the times from which `tiling_of` chooses."""
+    from regard.sight.kernels import launch
+    from regard.sight.kernels.terms import terms
+
+    sizes = [(64, 128, 4, 2), (64, 64, 4, 3), (128, 64, 4, 3), (128, 128, 4, 2), (128, 128, 8, 2)]
+    found = []
+    for width in (64, 128):
+        query, key, value = (
+            torch.randn(1, HEADS, length, width, device="cuda", dtype=torch.bfloat16) for _ in range(3)
+        )
+        for flag in (False, True):
+            told = terms(Call(query, key, causal() if flag else None))
+            level = launch.look(told).level
+            forward = fastest(query, key, value, flag=flag)[1]
+            for tall, size, warps, stages in sizes:
+                for registers in (None, 128):
+                    tiling = launch.Tiling(
+                        tall=tall, size=size, warps=warps, stages=stages, registers=registers
+                    )
+                    runs: dict[str, Run] = {
+                        "forward": forward,
+                        "rows": partial(launch.look, told, tiling=tiling),
+                        "keys": partial(launch.collect, told, level, tiling=tiling),
+                        "map": partial(launch.collect, told, level, (MAP, MAP), tiling=tiling),
+                        "top": partial(launch.look, told, top=8, tiling=tiling),
+                    }
+                    times = {
+                        name: statistics.median(taken) for name, taken in milliseconds(runs, 0.1).items()
+                    }
+                    found.append({"width": width, "causal": flag, "tiling": str(tiling), **times})
+                    print(found[-1], flush=True)
+    return found
+
+
+def table(cases: list[dict[str, Any]]) -> str:
+    """The cases as Markdown."""
+    lines = [
+        "| tokens | width | causal | what | ms (min–max) | × the forward (min–max) | of exp2 | of the tensor cores |",
+        "|---:|---:|---|---|---:|---:|---:|---:|",
+    ]
+    for case in cases:
+        for name, row in case["rows"].items():
+            ms, ratio = row["milliseconds"], row["ratio"]
+            what = f"{name} ({case['backend']})" if name == "forward" else name
+            lines.append(
+                f"| {case['tokens']} | {case['width']} | {'yes' if case['causal'] else 'no'} | {what} | "
+                f"{ms[0]:.2f} ({ms[1]:.2f}–{ms[2]:.2f}) | {ratio[0]:.2f} ({ratio[1]:.2f}–{ratio[2]:.2f}) | "
+                f"{row['of exp2']:.0%} | {row['of the tensor cores']:.0%} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure, print, write after every part, so that what breaks off keeps what there is."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = ["table", "million", "llama", "monitor", "tilings"]
+    parser.add_argument("--only", choices=parts, action="append", help="a part; may be repeated")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[8192, 16384, 32768, 131072])
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results"
+    )
+    options = parser.parse_args()
+    wanted = options.only or parts[:-1]
+    limits = ceilings()
+    found: dict[str, Any] = {"machine": machine(), "ceilings": limits, "cases": []}
+    print(found, flush=True)
+
+    def write() -> None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "evidence_gpu.json").write_text(json.dumps(found, indent=1))
+        about = "; ".join(f"{k}: {v}" for k, v in {**found["machine"], **limits}.items())
+        rest = "".join(
+            f"\n**{part}** "
+            + "; ".join(f"{k}: {v:.4g}" if isinstance(v, float) else f"{k}: {v}" for k, v in told.items())
+            + "\n"
+            for part, told in found.items()
+            if part not in ("machine", "ceilings", "cases", "tilings")
+        )
+        (options.out / "evidence_gpu.md").write_text(
+            f"# Evidence on a GPU\n\nMade by `python benchmarks/evidence_gpu.py`. {about}.\n\n{table(found['cases'])}{rest}"
+        )
+
+    makers: dict[str, Callable[[], Any]] = {
+        "million": million,
+        "llama": llama,
+        "monitor": monitored,
+        "tilings": tilings,
+    }
+    for part in wanted:
+        if part == "table":
+            for length in options.lengths:
+                for width in (64, 128):
+                    for flag in (False, True):
+                        found["cases"].append(one_case(length, width, flag=flag, limits=limits))
+                        print(table(found["cases"][-1:]), found["cases"][-1]["errors"], flush=True)
+                        write()
+        else:
+            found[part] = makers[part]()
+            print(part, found[part], flush=True)
+            write()
+
+
+if __name__ == "__main__":
+    main()

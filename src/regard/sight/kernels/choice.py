@@ -1,0 +1,43 @@
+"""Whether the kernels answer what is asked of a call, or strips do."""
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Literal
+
+from regard.attention.call import Call
+from regard.sight.kernels.terms import obstacle
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Where evidence is computed, and why; printing it is what it is for."""
+
+    way: Literal["kernels", "strips"]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.way}: {self.why}"
+
+
+def choose(call: Call) -> Choice:
+    """Where evidence of a call is computed. Nothing decides but the call and what is installed."""
+    if call.query.device.type != "cuda" and not _interpreted():
+        return Choice(way="strips", why=f"the call is on the {call.query.device.type}, kernels run on CUDA")
+    if not _installed():
+        return Choice(way="strips", why="Triton is not installed (the extra `triton`, or torch's CUDA build)")
+    in_the_way = obstacle(call)
+    if in_the_way is not None:
+        return Choice(way="strips", why=in_the_way)
+    return Choice(way="kernels", why="scores are made a tile at a time and never leave the chip")
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("triton") is not None
+
+
+def _interpreted() -> bool:
+    """Whether Triton's interpreter runs kernels on the CPU, as the tests have it."""
+    return os.environ.get("TRITON_INTERPRET") == "1"

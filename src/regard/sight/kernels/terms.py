@@ -1,0 +1,203 @@
+"""A call in the terms of a kernel: a band, a range of queries and of keys an entry, ids of documents, slopes.
+
+What cannot be said in these terms is said so, by name, and goes over strips instead.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention import masks
+from regard.attention.biases import ALiBi, Bias, _Shifted
+from regard.attention.call import Call
+from regard.attention.masks import Mask
+from regard.attention.reach import Extent, Reach, pad_axes
+from regard.attention.scores import Additive, Dot, ScaledDot
+from regard.sight.selection import _ChosenBias, _ChosenMask, _pick
+
+WIDEST = 256  # numbers in a query: beyond, a tile does not fit into the memory of a multiprocessor
+_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Documents:
+    """Ids that must be equal; `share` entries of the batch after one another have the same."""
+
+    asking: Int[Tensor, "n q"]
+    asked: Int[Tensor, "n k"]
+    share: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Terms:
+    """All that a kernel needs. An entry is one head of one sequence."""
+
+    query: Float[Tensor, "b h q d"]
+    key: Float[Tensor, "b g k d"]
+    scale: float  # of the product, so that 2^score is what softmax sums
+    low: int | None  # limits of j − i
+    high: int | None
+    ranges: Int[Tensor, "entries 4"] | None = (
+        None  # first query, one past the last, first key, one past the last
+    )
+    documents: Documents | None = None
+    slopes: Float[Tensor, " entries"] | None = None
+    shift: int = 0  # where the first query stands, for the slopes
+
+    @property
+    def entries(self) -> int:
+        """Heads of all sequences together."""
+        return self.query.shape[0] * self.query.shape[1]
+
+    def of(self, rows: Int[Tensor, " r"]) -> "Terms":
+        """The same of some queries; the kernel is told where they stand."""
+        packed, ranges = self.documents, self.ranges
+        if packed is not None:
+            packed = replace(packed, asking=packed.asking[:, rows].contiguous())
+        if ranges is None:  # of the queries that there were
+            whole = [0, self.query.shape[-2], 0, self.key.shape[-2]]
+            ranges = torch.tensor([whole], dtype=torch.int32, device=rows.device).repeat(self.entries, 1)
+        return replace(self, query=self.query[:, :, rows], ranges=ranges, documents=packed)
+
+    def on(self, columns: Int[Tensor, " c"]) -> "Terms":
+        """The same over some keys, once the ranges of all are known."""
+        packed = self.documents
+        if packed is not None:
+            packed = replace(packed, asked=packed.asked[:, columns].contiguous())
+        return replace(self, key=self.key[:, :, columns], documents=packed)
+
+
+def obstacle(call: Call) -> str | None:
+    """What about a call cannot be told to a kernel; None when all can."""
+    extent, width = call.extent, call.query.shape[-1]
+    if isinstance(call.score, Additive):
+        return "the additive score is no product of query and key"
+    if call.query.dtype not in _DTYPES:
+        return f"the call is in {str(call.query.dtype).removeprefix('torch.')}"
+    if width > WIDEST:
+        return f"queries of width {width}, and a tile takes {WIDEST}"
+    if 0 in (extent.queries, extent.keys, width, *call.query.shape[:-2]):
+        return "the call is empty"
+    if call.bias is not None and _slopes(call.bias) is None:
+        return f"the bias {type(call.bias).__name__} has no formula that a kernel knows"
+    leaves = _leaves(call.mask)
+    if leaves is None or sum(isinstance(_bare(leaf), masks._Documents) for leaf in leaves) > 1:
+        return f"the mask {call.mask!r} is more than a band, lengths and documents"
+    return None
+
+
+@torch.no_grad()
+def terms(call: Call) -> Terms:
+    """A call without obstacle, in the terms of a kernel."""
+    query, key = call.query.detach(), call.key.detach()
+    if not isinstance(call.score, Dot | ScaledDot):  # mapped in float32, as everywhere in evidence
+        query, key = call.score.map_query(query.float()), call.score.map_key(key.float())
+    batch, extent = call.query.shape[:-2], call.extent
+    scale = call.scale * call.score.factor(call.query.shape[-1]) * math.log2(math.e)
+    if scale < 0:
+        query, scale = -query, -scale
+    leaves = _leaves(call.mask) or []
+    packed = [leaf for leaf in leaves if isinstance(_bare(leaf), masks._Documents)]
+    reach = Reach(extent=extent)
+    for leaf in leaves:
+        if leaf not in packed:
+            reach = reach & leaf.reach(extent)
+    low, high = reach.bounded
+    found = None if call.bias is None else _slopes(call.bias)
+    slopes = None
+    if found is not None:
+        slopes = (found[0].to(query.device).float() * math.log2(math.e)).expand(batch).reshape(-1)
+    return Terms(
+        query=_four_axes(query),
+        key=_four_axes(key),
+        scale=scale,
+        low=None if low is None else max(low, -extent.queries),  # limits of 32 bits, whatever was asked
+        high=None if high is None else min(max(high, -extent.queries), extent.keys),
+        ranges=None
+        if reach.queries is None and reach.keys is None
+        else _ranges(reach.over(len(batch)), batch),
+        documents=_documents(packed[0], batch, extent) if packed else None,
+        slopes=None if slopes is None else slopes.contiguous(),
+        shift=0 if found is None else found[1],
+    )
+
+
+def _leaves(mask: Mask | None) -> list[Mask] | None:
+    """The masks of which all must allow a pair, each one that a kernel can be told; None when some cannot."""
+    match mask:
+        case None:
+            return []
+        case masks._And():
+            a, b = _leaves(mask.a), _leaves(mask.b)
+            return None if a is None or b is None else a + b
+        case _ChosenMask():
+            inner = _leaves(mask.mask)
+            return None if inner is None else [replace(mask, mask=leaf) for leaf in inner]
+        case masks._Causal() | masks._Window() | masks._Lengths() | masks._Documents():
+            return [mask]
+    return None
+
+
+def _bare(leaf: Mask) -> Mask:
+    return _bare(leaf.mask) if isinstance(leaf, _ChosenMask) else leaf
+
+
+def _ranges(reach: Reach, batch: torch.Size) -> Tensor:
+    """Where the queries that count begin and end, and the keys: lengths leave a run of both."""
+    limits = []
+    for part, count in ((reach.queries, reach.extent.queries), (reach.keys, reach.extent.keys)):
+        where = torch.arange(count, device=reach.extent.device, dtype=torch.int32)
+        part = torch.ones_like(where, dtype=torch.bool) if part is None else part
+        limits += [torch.where(part, where, count).amin(-1), torch.where(part, where + 1, 0).amax(-1)]
+    return torch.stack([limit.expand(batch).reshape(-1) for limit in limits], -1).contiguous()
+
+
+def _documents(leaf: Mask, batch: torch.Size, extent: Extent) -> Documents:
+    chosen, bare = [], leaf
+    while isinstance(bare, _ChosenMask):
+        chosen.append(bare.chosen)
+        bare = bare.mask
+    if not isinstance(bare, masks._Documents):
+        raise TypeError(f"{leaf!r} holds no documents")
+    masks._check_size(bare, bare.queries.shape[-1], bare.keys.shape[-1], extent)
+    both = []
+    for ids, count in ((bare.queries, extent.queries), (bare.keys, extent.keys)):
+        ids = pad_axes(ids.to(extent.device), len(batch), tail=1)
+        for each in reversed(chosen):
+            ids = _pick(ids, each)
+        both.append(ids.expand(*ids.shape[:-1], count))
+    heads = batch[-1] if batch else 1
+    same = not batch or all(ids.shape[-2] == 1 for ids in both)
+    rows = (*batch[:-1], 1 if same else heads) if batch else ()
+    kind = torch.int64 if any(ids.dtype == torch.int64 for ids in both) else torch.int32
+    asking, asked = (
+        ids.to(kind).expand(*rows, ids.shape[-1]).reshape(-1, ids.shape[-1]).contiguous() for ids in both
+    )
+    return Documents(asking=asking, asked=asked, share=heads if same else 1)
+
+
+def _slopes(bias: Bias) -> tuple[Tensor, int] | None:
+    """The slope of each head and where the first query stands, for a bias of −slope · |i + shift − j|."""
+    match bias:
+        case ALiBi():
+            return bias.slopes(), 0
+        case _Shifted():
+            inner = _slopes(bias.bias)
+            return None if inner is None else (inner[0], inner[1] + bias.offset)
+        case _ChosenBias():
+            inner = _slopes(bias.bias)
+            if inner is None:
+                return None
+            slopes = inner[0].reshape(*([1] * (len(bias.chosen) - inner[0].ndim)), *inner[0].shape)
+            return _pick(slopes, bias.chosen), inner[1]
+    return None
+
+
+def _four_axes(tensor: Tensor) -> Tensor:
+    """[..., h, n, d] → [b, h, n, d], the last axis without gaps."""
+    if tensor.ndim != 4:
+        tensor = tensor.flatten(0, -4) if tensor.ndim > 4 else tensor[(None,) * (4 - tensor.ndim)]
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
