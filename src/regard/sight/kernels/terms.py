@@ -162,7 +162,7 @@ def _documents(leaf: Mask, batch: torch.Size, extent: Extent) -> Documents:
         bare = bare.mask
     if not isinstance(bare, masks._Documents):
         raise TypeError(f"{leaf!r} holds no documents")
-    masks._check_size(bare, bare.queries.shape[-1], bare.keys.shape[-1], extent)
+    masks.check_size(bare, bare.queries.shape[-1], bare.keys.shape[-1], extent)
     both = []
     for ids, count in ((bare.queries, extent.queries), (bare.keys, extent.keys)):
         ids = pad_axes(ids.to(extent.device), len(batch), tail=1)
