@@ -42,7 +42,7 @@ def test_reasons_against_the_fused_kernel_are_named() -> None:
     )
     assert explain(call(bias=TensorBias(torch.zeros(6, 6)))).choice.kernel == "fused"
     additive = explain(call(score=Additive(8, 8, hidden=3, heads=4)))
-    assert "additive score is no dot product" in str(additive)
+    assert "additive score is no dot product, and its own fused kernel is for CUDA" in str(additive)
 
 
 @pytest.mark.skipif("config.getoption('--device') != 'cpu'", reason="names the kernel of the CPU")

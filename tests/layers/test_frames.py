@@ -46,8 +46,9 @@ def written_out(samples: Tensor, spectrum: Spectrum) -> Tensor:
             real = sum(x * math.cos(2 * math.pi * f * t / n) for t, x in enumerate(heard))
             imaginary = sum(x * math.sin(2 * math.pi * f * t / n) for t, x in enumerate(heard))
             energies.append(real**2 + imaginary**2)
-        rows.append((filters @ torch.tensor(energies, dtype=torch.float64) + FLOOR).log())
-    return torch.stack(rows)
+        rows.append(filters @ torch.tensor(energies, dtype=torch.float64))
+    heard = torch.stack(rows)
+    return (heard + heard.max() / 10 ** (spectrum.depth / 10) + FLOOR).log()
 
 
 @pytest.mark.parametrize(
@@ -94,19 +95,41 @@ def test_a_tone_is_heard_in_its_band() -> None:
 def test_loudness_does_not_matter_and_silence_is_zero() -> None:
     samples, n = torch.randn(1, 61).double(), torch.tensor([61])
     torch.testing.assert_close(
-        log_mel(samples, n, SMALL), log_mel(samples * 1000, n, SMALL), rtol=0, atol=1e-3
+        log_mel(samples, n, SMALL), log_mel(samples * 1000, n, SMALL), rtol=0, atol=1e-6
     )
     assert (log_mel(torch.zeros(1, 61), n, SMALL).abs() < 1e-3).all()
 
 
-def test_tokens_are_two_convolutions_over_frames() -> None:
-    layer = Frames(13, spectrum=SMALL, strides=(1, 2)).double()
+def test_noise_far_below_the_loudest_is_not_heard() -> None:
+    spoken, n = torch.randn(1, 4000).double(), torch.tensor([4000])
+    spoken[:, 2000:] = 0
+    noise = torch.randn(1, 4000).double()
+
+    def change(strength: float, depth: float) -> float:
+        spectrum = Spectrum(depth=depth)
+        heard = log_mel(spoken + strength * noise, n, spectrum) - log_mel(spoken, n, spectrum)
+        return float(heard.abs().max())
+
+    assert change(1e-4, 40.0) < 0.01
+    assert change(1e-4, 100.0) > 0.1
+    assert change(0.1, 40.0) > 0.1
+
+
+def test_tokens_are_two_convolutions_over_time_and_bands_and_a_linear_map() -> None:
+    layer = Frames(13, spectrum=SMALL, channels=3, strides=(1, 2)).double()
     samples, n = torch.randn(1, 61).double(), torch.tensor([61])
-    x = log_mel(samples, n, SMALL).mT
+    x = log_mel(samples, n, SMALL)[None]
     for convolution, stride in zip(layer.convolutions, (1, 2), strict=True):
-        x = F.gelu(F.conv1d(x, convolution.weight, convolution.bias, stride=stride, padding=1))
+        padded = F.pad(x, (1, 1, 1, 1))
+        windows = padded.unfold(2, 3, stride).unfold(
+            3, 3, 2
+        )  # one window of 3 × 3 for every place that is kept
+        x = F.gelu(
+            torch.einsum("bithuv,oiuv->both", windows, convolution.weight) + convolution.bias[:, None, None]
+        )
+    expected = torch.einsum("both,woh->btw", x, layer.output.weight.view(13, 3, 2)) + layer.output.bias
     tokens, count = layer(samples, n)
-    torch.testing.assert_close(tokens, x.mT, rtol=0, atol=1e-12)
+    torch.testing.assert_close(tokens, expected, rtol=0, atol=1e-12)
     assert tokens.shape == (1, 5, 13)
     assert count.tolist() == [5]
 
@@ -143,7 +166,7 @@ def test_what_is_in_the_padding_cannot_matter_to_the_bit() -> None:
         found.append([tokens, *(p.grad.clone() for p in layer.parameters() if p.grad is not None)])
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
-    assert len(found[0]) == 5
+    assert len(found[0]) == 7
 
 
 def test_mixed_precision_leaves_the_spectrogram_whole() -> None:
@@ -157,6 +180,8 @@ def test_mixed_precision_leaves_the_spectrogram_whole() -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(RegardError, match="a hop no longer than the window"):
         Spectrum(window=10, hop=11)
+    with pytest.raises(RegardError, match="depth=0: decibels above 0"):
+        Spectrum(depth=0)
     with pytest.raises(RegardError, match="bands=80 of a window of 100 samples: a band without a frequency"):
         Spectrum(window=100, bands=80)
     with pytest.raises(RegardError, match=r"strides=\(\)"):

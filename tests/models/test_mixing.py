@@ -6,7 +6,7 @@ from models.samples import images
 from torch.nn import functional as F
 
 from regard import RegardError
-from regard.data.batches import Labelled
+from regard.data.batches import Labelled, Sounds
 from regard.models.mixing import mixed
 
 
@@ -24,12 +24,28 @@ def test_a_mixed_picture_is_two_pictures_of_the_batch() -> None:
             other
             for other in range(7)
             if torch.allclose(
-                mix.images.pixels[row], share * pixels[row] + (1 - share) * pixels[other], atol=1e-6
+                mix.inputs.pixels[row], share * pixels[row] + (1 - share) * pixels[other], atol=1e-6
             )
         ]
         assert len(candidates) == 1
         assert mix.other[row] == data.labels[candidates[0]]
     assert torch.equal(mix.own, data.labels)
+
+
+def test_a_mixed_recording_is_two_heard_at_once_whatever_is_in_the_padding() -> None:
+    lengths = torch.tensor([5, 3, 8, 1])
+    samples = torch.randn(4, 8)
+    samples[torch.arange(8) >= lengths[:, None]] = torch.nan
+    data = Labelled(Sounds(samples, lengths), torch.arange(4))
+    mix = mixed(data, 0.8)
+    for row in range(4):
+        other, share = int(mix.other[row]), float(mix.share[row])
+        expected = torch.zeros(8)
+        expected[: lengths[row]] += share * samples[row, : lengths[row]]
+        expected[: lengths[other]] += (1 - share) * samples[other, : lengths[other]]
+        torch.testing.assert_close(mix.inputs.samples[row], expected)
+        assert mix.inputs.lengths[row] == max(lengths[row], lengths[other])
+    assert {*mix.other.tolist()} == {0, 1, 2, 3}
 
 
 def test_the_loss_is_the_cross_entropy_of_soft_labels() -> None:
@@ -56,9 +72,9 @@ def test_it_follows_from_torchs_seed() -> None:
     data, found = batch(), []
     for _ in range(2):
         torch.manual_seed(5)
-        found.append(mixed(data, 0.3).images.pixels)
+        found.append(mixed(data, 0.3).inputs.pixels)
     assert torch.equal(*found)
-    assert not torch.equal(mixed(data, 0.3).images.pixels, found[0])
+    assert not torch.equal(mixed(data, 0.3).inputs.pixels, found[0])
 
 
 def test_a_share_needs_a_law() -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
+from regard.attention.kernels.additive_fused import fused_additive, obstacle
 from regard.attention.kernels.fused import fused
 from regard.attention.kernels.packed import in_one_row, in_rows, intervals, intervals_refusal
 from regard.attention.kernels.written import additive, written
@@ -76,10 +77,10 @@ _SHORT = 128  # keys
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which kernel computes a call, how that kernel is told the mask, and what ruled out the fused one."""
+    """Which kernel computes a call, how that kernel is told the mask, and what ruled out a fused one."""
 
-    kernel: Literal["fused", "written", "intervals", "rows"]
-    mask: Literal["nothing", "causal flag", "matrix", "stretches", "lengths"]
+    kernel: Literal["fused", "fused additive", "written", "intervals", "rows"]
+    mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix", "stretches", "lengths"]
     ruled_out: str | None = None
 
 
@@ -91,12 +92,15 @@ def choose(call: Call, reach: Reach | None) -> Choice:
             return Choice(kernel="intervals", mask="stretches")
         return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
     bounded = reach is not None and not reach.everything
-    if isinstance(call.score, Additive):
-        ruled_out = "the additive score is no dot product, so no fused kernel computes it"
+    unable = obstacle(call.query.device, call.query.dtype) if isinstance(call.score, Additive) else None
+    if unable is not None:
+        ruled_out = f"the additive score is no dot product, and {unable}"
     elif call.bias is not None and call.bias.learned:
         ruled_out = (
             f"the bias {type(call.bias).__name__} is learned, and fused kernels give a bias no gradient"
         )
+    elif isinstance(call.score, Additive):
+        return Choice(kernel="fused additive", mask="nothing" if reach is None else reach.form)
     elif _short_on_cpu(call):
         ruled_out = "in 16 bits on a CPU, short sequences are faster with their weights in memory"
     else:
@@ -141,7 +145,20 @@ def compute(
     scale = call.scale * call.score.factor(call.query.shape[-1])
     if reach is not None and choice.kernel == "intervals":
         return intervals(query, key, value, reach, scale=scale, dropout=dropout)
-    if choice.kernel == "fused":
+    if choice.kernel == "fused additive" and isinstance(call.score, Additive):
+        band, rest = ((None, None), None) if reach is None else (reach.bounded, reach.besides_band())
+        mixed = fused_additive(
+            query,
+            key,
+            call.score.vector,
+            value,
+            band=band,
+            rest=rest,
+            bias=bias,
+            scale=scale,
+            dropout=dropout,
+        )
+    elif choice.kernel == "fused":
         triangular = choice.mask == "causal flag"
         mixed = fused(
             query, key, value, bias=bias, allowed=allowed, triangular=triangular, scale=scale, dropout=dropout

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import torch
+
 from regard.attention.attend import Choice, choose
 from regard.attention.call import Call
 
@@ -30,6 +32,8 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
         lines.append(("why", f"not the kernel of stretches: {choice.ruled_out}"))
     elif choice.kernel == "fused":
         lines.append(("kernel", f"torch's scaled_dot_product_attention; {_backend(call, dropout)}"))
+    elif choice.kernel == "fused additive":
+        lines.append(("kernel", f"scores, softmax and values in one Triton kernel; {_tangents(call)}"))
     else:
         size = batch.numel() * call.extent.queries * call.extent.keys * call.query.element_size()
         lines.append(("kernel", f"the weights are held in memory, {_bytes(size)} at a time"))
@@ -55,6 +59,12 @@ def _backend(call: Call, dropout: float) -> str:
     return "torch picks among its cuDNN, flash and memory-efficient kernels"
 
 
+def _tangents(call: Call) -> str:
+    if call.query.dtype == torch.float32:
+        return "each tanh to float32"
+    return "two tanh from one reciprocal, in float32"
+
+
 def _score(call: Call) -> str:
     name, width = type(call.score).__name__, call.query.shape[-1]
     return f"{name}, times {call.score.factor(width) * call.scale:.4g}"
@@ -66,7 +76,9 @@ def _mask(call: Call, choice: Choice) -> str:
     told = {
         "nothing": "nothing to tell the kernel",
         "causal flag": "the causal flag",
+        "band": "a band",
         "matrix": "a matrix",
+        "band and matrix": "a band and a matrix",
         "stretches": "where each query's keys begin and end",
         "lengths": "the length of each row",
     }

@@ -1,7 +1,7 @@
 """The form of a mask that a kernel asks for: a band, two sets of rows, and only last a matrix."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool
@@ -143,6 +143,14 @@ class Reach:
         return self.bounded == (None, None) and self.keys is None and self.rest is None and self.packs is None
 
     @property
+    def form(self) -> Literal["nothing", "band", "matrix", "band and matrix"]:
+        """What tells a kernel everything that takes a band and a matrix."""
+        matrix = self.keys is not None or self.rest is not None
+        if self.bounded == (None, None):
+            return "matrix" if matrix else "nothing"
+        return "band and matrix" if matrix else "band"
+
+    @property
     def triangular(self) -> bool:
         """Whether the plain causal flag of a fused kernel says it all, up to rows that look at nothing."""
         square = self.extent.queries == self.extent.keys
@@ -165,6 +173,10 @@ class Reach:
         """
         allowed = self.spelt()._band_and_keys()
         return None if allowed is None else allowed | ~allowed.any(-1, keepdim=True)
+
+    def besides_band(self) -> Bool[Tensor, "*batch _q _k"] | None:
+        """Who may look at whom as far as `keys` and `rest` say, as small as it broadcasts, or None for everything."""
+        return both(self.rest, None if self.keys is None else self.keys[..., None, :], tail=2)
 
     def looking(self) -> Bool[Tensor, "*batch q"] | None:
         """The queries that may look at something; None when all may."""
@@ -191,11 +203,11 @@ class Reach:
 
     def _band_and_keys(self) -> Tensor | None:
         low, high = self.bounded
-        allowed = self.rest
-        if low is not None or high is not None:
-            ahead = self.extent.columns - self.extent.rows[:, None]
-            allowed = both(allowed, within(ahead, low, high), tail=2)
-        return allowed if self.keys is None else both(allowed, self.keys[..., None, :], tail=2)
+        allowed = self.besides_band()
+        if low is None and high is None:
+            return allowed
+        ahead = self.extent.columns - self.extent.rows[:, None]
+        return both(within(ahead, low, high), allowed, tail=2)
 
 
 def within(ahead: Tensor, low: int | None, high: int | None) -> Tensor:

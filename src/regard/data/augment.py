@@ -41,7 +41,7 @@ class SoundJitter:
     shift: int = 0  # samples, earlier or later; what is moved out is lost, silence comes in
     gain: float = 0.0  # decibels, louder or softer
     speed: float = 0.0  # faster and higher, or slower and lower, by this part
-    noise: float = 0.0  # the deviation of white noise laid over it
+    noise: float = 0.0  # the largest deviation of white noise laid over it
 
     def __post_init__(self) -> None:
         if not (self.shift >= 0 and self.gain >= 0 and 0 <= self.speed < 1 and self.noise >= 0):
@@ -91,7 +91,7 @@ def jitter_sound(
     """A recording at another speed, moved, louder or softer, with noise; never beyond ±1."""
     if jitter == SoundJitter():
         return samples
-    moved, louder, faster = 2 * uniform([number], 3, seed=seed, purpose="sound jitter")[0] - 1
+    moved, louder, faster, loud = 2 * uniform([number], 4, seed=seed, purpose="sound jitter")[0] - 1
     values = samples.double().numpy()
     if jitter.speed:
         step = 1 + jitter.speed * faster
@@ -100,9 +100,8 @@ def jitter_sound(
     values = _moved(values, round(jitter.shift * moved)) * 10 ** (jitter.gain * louder / 20)
     if jitter.noise:
         white = uniform([number], len(values), seed=seed, purpose="noise")[0]
-        values = values + jitter.noise * 12**0.5 * (
-            white - 0.5
-        )  # the deviation of a uniform number is √(1/12)
+        deviation = jitter.noise * abs(loud)  # some recordings stay as they are: nobody adds noise later
+        values = values + deviation * 12**0.5 * (white - 0.5)  # that of a uniform number is √(1/12)
     return torch.from_numpy(np.clip(values, -1, 1)).to(samples.dtype)
 
 

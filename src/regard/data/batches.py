@@ -121,6 +121,11 @@ class Images:
         """The same on another device."""
         return Images(self.pixels.to(device, non_blocking=True))
 
+    def blended(self, share: Float[Tensor, " b"], partner: Int[Tensor, " b"]) -> "Images":
+        """λ of each and 1 − λ of its partner."""
+        weight = share.to(self.pixels.dtype)[:, None, None, None]
+        return Images(weight * self.pixels + (1 - weight) * self.pixels[partner])
+
     def __len__(self) -> int:
         return self.pixels.shape[0]
 
@@ -135,6 +140,14 @@ class Sounds:
     def to(self, device: torch.device | str) -> "Sounds":
         """The same on another device."""
         return Sounds(self.samples.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
+
+    def blended(self, share: Float[Tensor, " b"], partner: Int[Tensor, " b"]) -> "Sounds":
+        """λ of each and 1 − λ of its partner, heard at once; as long as the longer of the two."""
+        real = torch.arange(self.samples.shape[1], device=self.samples.device) < self.lengths[:, None]
+        heard = torch.where(real, self.samples, 0.0)
+        weight = share.to(heard.dtype)[:, None]
+        lengths = torch.maximum(self.lengths, self.lengths[partner])
+        return Sounds(weight * heard + (1 - weight) * heard[partner], lengths)
 
     def __len__(self) -> int:
         return self.samples.shape[0]

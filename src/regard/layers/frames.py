@@ -6,6 +6,7 @@ the end everybody hears silence. So a recording gives the same tokens alone as b
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from einops import rearrange
@@ -15,7 +16,8 @@ from torch.nn import functional as F
 
 from regard.errors import RegardError
 
-FLOOR = 1e-6  # energy added in every band, so that silence has a logarithm
+Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
+FLOOR = 1e-10  # energy added in every band, so that silence has a logarithm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +28,13 @@ class Spectrum:
     window: int = 200  # samples of a frame
     hop: int = 80  # samples from one frame to the next
     bands: int = 40
+    depth: float = 40.0  # decibels below the loudest of a recording that are still heard
 
     def __post_init__(self) -> None:
         if min(self.rate, self.window, self.hop, self.bands) < 1 or self.hop > self.window:
             raise RegardError(f"{self}: at least 1 each, and a hop no longer than the window")
+        if not self.depth > 0:
+            raise RegardError(f"depth={self.depth}: decibels above 0")
         if not bool((mel_filters(self, device="cpu").sum(1) > 0).all()):
             raise RegardError(
                 f"bands={self.bands} of a window of {self.window} samples: a band without a frequency; take fewer "
@@ -70,8 +75,8 @@ def log_mel(
 ) -> Float[Tensor, "b frames bands"]:
     """log(Σ_f M[band, f] |STFT[f]|² + ε) of Hann windows, each band less its mean in the recording, all over their deviation.
 
-    Without the means it matters neither how loud a recording is nor how its microphone colours it (Atal 1974). Zeros at
-    padding.
+    ε lies `depth` decibels below the loudest of the recording, so that the noise of a room is not heard. Without the
+    means it matters neither how loud a recording is nor how its microphone colours it (Atal 1974). Zeros at padding.
     """
     count = -(-samples.shape[1] // spectrum.hop)
     room = max(0, (count - 1) * spectrum.hop + spectrum.window - samples.shape[1])
@@ -87,25 +92,38 @@ def log_mel(
         )
         energy = waves.real.square() + waves.imag.square()
         filters = mel_filters(spectrum, device=wide.device).to(wide.dtype)
-        logs = rearrange(torch.log(filters @ energy + FLOOR), "b band t -> b t band")
-        return _standard(logs[:, :count], spectrum.frames(lengths))
+        heard = rearrange(filters @ energy, "b band t -> b t band")[:, :count]
+        floor = heard.amax((1, 2), keepdim=True) * 10 ** (-spectrum.depth / 10)
+        return _standard(torch.log(heard + floor + FLOOR), spectrum.frames(lengths))
 
 
 class Frames(nn.Module):
-    """Log-mel frames through strided convolutions of width 3, each followed by a GELU, as Radford 2023 has them."""
+    """A spectrogram through convolutions of 3 × 3, each followed by a GELU, then every frame through one linear map.
+
+    Each halves the bands and goes over time with its stride (Dong 2018, section 3.2). One that slides over the bands
+    too knows a vowel again in a higher voice; one over all bands at once has to learn it there anew.
+    """
 
     def __init__(
-        self, width: int, *, spectrum: Spectrum | None = None, strides: tuple[int, ...] = (1, 2)
+        self,
+        width: int,
+        *,
+        spectrum: Spectrum | None = None,
+        channels: int = 32,
+        strides: tuple[int, ...] = (2, 1),
     ) -> None:
         super().__init__()
-        if width < 1 or not strides or min(strides) < 1:
-            raise RegardError(f"Frames(width={width}, strides={strides}): a width and strides of at least 1")
+        if min(width, channels) < 1 or not strides or min(strides) < 1:
+            raise RegardError(
+                f"Frames(width={width}, channels={channels}, strides={strides}): at least 1 each, and a stride"
+            )
         self.width, self.spectrum, self.strides = width, spectrum or Spectrum(), strides
-        inputs = (self.spectrum.bands, *[width] * (len(strides) - 1))
+        inputs = (1, *[channels] * (len(strides) - 1))
         self.convolutions = nn.ModuleList(
-            _heard(nn.Conv1d(wide, width, 3, stride=stride, padding=1))
-            for wide, stride in zip(inputs, strides, strict=True)
+            _as_large(nn.Conv2d(several, channels, 3, stride=(stride, 2), padding=1))
+            for several, stride in zip(inputs, strides, strict=True)
         )
+        self.output = _as_large(nn.Linear(channels * -(-self.spectrum.bands // 2 ** len(strides)), width))
 
     def count(self, lengths: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
         """How many tokens recordings of these lengths become."""
@@ -119,21 +137,22 @@ class Frames(nn.Module):
     ) -> tuple[Float[Tensor, "b t _width"], Int[Tensor, " b"]]:
         """The tokens of some recordings, zeros at padding, and how many each has."""
         x, count = log_mel(samples, lengths, self.spectrum), self.spectrum.frames(lengths)
-        x = rearrange(x, "b t band -> b band t").to(next(self.parameters()).dtype)
+        x = x[:, None].to(self.output.weight.dtype)
         for convolution, stride in zip(self.convolutions, self.strides, strict=True):
             x = F.gelu(convolution(x))
             count = torch.div(count + stride - 1, stride, rounding_mode="floor")
-            # A bias makes something of nothing; the next convolution must find silence beyond the end again.
-            x = _real(x, count)
-        return rearrange(x, "b d t -> b t d"), count
+            # A bias makes something of nothing; what comes next must find silence beyond the end again.
+            x = _real(x.mT, count).mT
+        tokens = self.output(rearrange(x, "b channel t band -> b t (channel band)"))
+        return _real(tokens.mT, count).mT, count
 
 
-def _heard(convolution: nn.Conv1d) -> nn.Conv1d:
+def _as_large(layer: Layer) -> Layer:
     """Start it so that what comes out is as large as what goes in, and as the positions added to it (He 2015)."""
-    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
-    if convolution.bias is not None:
-        nn.init.zeros_(convolution.bias)
-    return convolution
+    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
 
 
 def _real(x: Float[Tensor, "b *c n"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b *c n"]:

@@ -68,8 +68,9 @@ def _angles(positions: Int[Tensor, " n"], width: int, base: float) -> Float[Tens
 
 
 def _turned(x: Float[Tensor, "*b n d"], angle: Float[Tensor, "n pairs"]) -> Float[Tensor, "*b n d"]:
-    """Neighbouring features, as a point in the plane, turned."""
-    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-    even, odd = rearrange(x, "... (pair two) -> two ... pair", two=2)
-    turned = [even * cos - odd * sin, even * sin + odd * cos]
-    return rearrange(turned, "two ... pair -> ... (pair two)")
+    """Neighbouring features, as a point in the complex plane, times e^(i·angle): one step, and no strided reads."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))  # there are no complex numbers of half precision
+    points = torch.view_as_complex(rearrange(wide, "... (pair two) -> ... pair two", two=2).contiguous())
+    turns = torch.polar(torch.ones_like(angle), angle).to(points.dtype)
+    turned = torch.view_as_real(points * turns)
+    return rearrange(turned, "... pair two -> ... (pair two)").to(x.dtype)

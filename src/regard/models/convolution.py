@@ -10,7 +10,7 @@ from regard.attention.projection import glorot
 from regard.data.batches import Images
 from regard.errors import RegardError
 from regard.layers.convolution import ConvolutionalFeatures
-from regard.models.mixing import PictureLabelling
+from regard.models.mixing import MixedLabelling
 from regard.models.seeing import centred
 
 
@@ -62,7 +62,7 @@ def base() -> ConvolutionConfig:
     return ConvolutionConfig(widths=(144, 288, 576, 1152), strides=(4, 2, 2, 2), units=3)
 
 
-class Convolution(PictureLabelling):
+class Convolution(MixedLabelling[Images]):
     """p(class | picture), from the average of the last feature maps over the whole picture (Lin 2014)."""
 
     def __init__(self, config: ConvolutionConfig) -> None:

@@ -12,7 +12,7 @@ from regard.data.batches import Sounds
 from regard.errors import RegardError
 from regard.layers.frames import Frames, Spectrum
 from regard.models.encoded import Encoded, through
-from regard.models.labelling import Labelling
+from regard.models.mixing import MixedLabelling
 from regard.models.stack import StackConfig, encoder_blocks, last_norm, position_vectors, questions
 
 
@@ -24,12 +24,16 @@ class SoundConfig:
     window: int = 200  # samples of a frame
     hop: int = 80  # samples from one frame to the next
     bands: int = 40  # of the mel spectrogram
-    frame_strides: tuple[int, ...] = (1, 2)  # of the convolutions over frames
+    hearing_depth: float = 40.0  # decibels below the loudest of a recording that are still heard
+    frame_channels: int = 32  # of the convolutions over the spectrogram
+    frame_strides: tuple[int, ...] = (2, 1)  # over time, of each of them
 
     @property
     def spectrum(self) -> Spectrum:
         """The part that concerns the spectrogram."""
-        return Spectrum(rate=self.rate, window=self.window, hop=self.hop, bands=self.bands)
+        return Spectrum(
+            rate=self.rate, window=self.window, hop=self.hop, bands=self.bands, depth=self.hearing_depth
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +50,12 @@ class SoundEncoder(nn.Module):
 
     def __init__(self, config: SoundStackConfig) -> None:
         super().__init__()
-        self.frames = Frames(config.width, spectrum=config.spectrum, strides=config.frame_strides)
+        self.frames = Frames(
+            config.width,
+            spectrum=config.spectrum,
+            channels=config.frame_channels,
+            strides=config.frame_strides,
+        )
         self.positions = position_vectors(config)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = encoder_blocks(config)
@@ -67,11 +76,14 @@ class HearingConfig(SoundStackConfig):
     classes: int = 10
     pooling: Literal["attention", "mean"] = "attention"  # how a recording becomes one vector
     smoothing: float = 0.0  # of the labels
+    mixup: float = 0.0  # α of Beta(α, α), from which shares of two recordings are drawn in training; 0: none
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.classes < 1:
-            raise RegardError(f"classes={self.classes}: at least 1")
+        if self.classes < 1 or self.mixup < 0:
+            raise RegardError(
+                f"classes={self.classes}, mixup={self.mixup}: at least 1 class, and a mixup of at least 0"
+            )
 
 
 def pico() -> HearingConfig:
@@ -79,11 +91,11 @@ def pico() -> HearingConfig:
     return HearingConfig(width=64, heads=4, depth=3, inner=128)
 
 
-class Hearing(Labelling[Sounds]):
+class Hearing(MixedLabelling[Sounds]):
     """p(class | recording)."""
 
     def __init__(self, config: HearingConfig) -> None:
-        super().__init__(smoothing=config.smoothing)
+        super().__init__(mixup=config.mixup, smoothing=config.smoothing)
         self.config = config
         self.encoder = SoundEncoder(config)
         self.pooling = questions(config, config.pooling)

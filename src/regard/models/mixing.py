@@ -1,51 +1,59 @@
-"""Mixup: a model that has seen halves of two pictures is less sure of either (Zhang 2018)."""
+"""Mixup: a model that has met halves of two inputs is less sure of either (Zhang 2018; of sounds, Tokozume 2018)."""
 
 from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.data.batches import Images, Labelled
+from regard.data.batches import Batch, Labelled
 from regard.errors import RegardError
 from regard.models.labelling import Labelling
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
 
 
-@dataclass(frozen=True, eq=False)
-class Mixed:
-    """Pictures laid over each other: λ of one's own, 1 − λ of another of the batch."""
+class Blends(Batch, Protocol):
+    """Inputs that can be laid over each other: pictures, sounds."""
 
-    images: Images
+    def blended(self, share: Float[Tensor, " b"], partner: Int[Tensor, " b"]) -> Any:
+        """λ of each and 1 − λ of its partner."""
+
+
+Blending = TypeVar("Blending", bound=Blends)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed(Generic[Blending]):
+    """Inputs laid over each other: λ of one's own, 1 − λ of another of the batch."""
+
+    inputs: Blending
     own: Int[Tensor, " b"]
     other: Int[Tensor, " b"]
     share: Float[Tensor, " b"]  # λ, at least a half
 
     def loss(self, scores: Float[Tensor, "b classes"], *, smoothing: float = 0.0) -> Loss:
-        """λ CE(own label) + (1 − λ) CE(the other's), each picture counted once. Correct is who finds the larger."""
+        """λ CE(own label) + (1 − λ) CE(the other's), each input counted once. Correct is who finds the larger."""
         own = cross_entropy(scores, self.own, smoothing=smoothing, shares=self.share)
         other = cross_entropy(scores, self.other, smoothing=smoothing, shares=1 - self.share)
         metrics = {"nll": own.metrics["nll"] + other.metrics["nll"], "correct": own.metrics["correct"]}
         return Loss(own.total + other.total, own.count, metrics)
 
 
-def mixed(batch: Labelled[Images], alpha: float) -> Mixed:
-    """λ ~ Beta(α, α) for every picture, from torch's own random numbers; the larger part is one's own."""
+def mixed(batch: Labelled[Blending], alpha: float) -> Mixed[Blending]:
+    """λ ~ Beta(α, α) for every input, from torch's own random numbers; the larger part is one's own."""
     if not alpha > 0:
         raise RegardError(f"mixup={alpha}: shares are drawn from Beta(α, α), so α is above 0")
-    pixels = batch.inputs.pixels
-    concentration = torch.full((len(batch),), alpha, device=pixels.device)
+    concentration = torch.full((len(batch),), alpha, device=batch.labels.device)
     share = torch.distributions.Beta(concentration, concentration).sample()
     share = torch.maximum(share, 1 - share)
-    partner = torch.randperm(len(batch), device=pixels.device)
-    weight = share.to(pixels.dtype)[:, None, None, None]
-    images = Images(weight * pixels + (1 - weight) * pixels[partner])
-    return Mixed(images, batch.labels, batch.labels[partner], share)
+    partner = torch.randperm(len(batch), device=batch.labels.device)
+    return Mixed(batch.inputs.blended(share, partner), batch.labels, batch.labels[partner], share)
 
 
-class PictureLabelling(Labelling[Images]):
-    """p(class | picture), learned from mixed pictures if there is mixup."""
+class MixedLabelling(Labelling[Blending]):
+    """p(class | input), learned from mixed inputs if there is mixup."""
 
     def __init__(self, *, mixup: float = 0.0, smoothing: float = 0.0) -> None:
         super().__init__(smoothing=smoothing)
@@ -53,9 +61,9 @@ class PictureLabelling(Labelling[Images]):
             raise RegardError(f"mixup={mixup}: α of Beta(α, α), or 0 for none")
         self.mixup = mixup
 
-    def loss(self, batch: Labelled[Images]) -> Loss:
-        """The cross-entropy of the labels; with mixup, in training, that of the labels of mixed pictures."""
+    def loss(self, batch: Labelled[Blending]) -> Loss:
+        """The cross-entropy of the labels; with mixup, in training, that of the labels of mixed inputs."""
         if not self.training or self.mixup == 0.0:
             return super().loss(batch)
         mix = mixed(batch, self.mixup)
-        return mix.loss(self.scores(mix.images), smoothing=self.smoothing)
+        return mix.loss(self.scores(mix.inputs), smoothing=self.smoothing)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.attention.projection import glorot
 from regard.data.batches import Images
 from regard.errors import RegardError
-from regard.models.mixing import PictureLabelling
+from regard.models.mixing import MixedLabelling
 from regard.models.seeing import PictureEncoder, PictureStackConfig
 from regard.models.stack import questions
 
@@ -56,7 +56,7 @@ def base() -> VisionConfig:
     return VisionConfig(width=768, heads=12, depth=12, inner=3072)
 
 
-class Vision(PictureLabelling):
+class Vision(MixedLabelling[Images]):
     """p(class | picture)."""
 
     def __init__(self, config: VisionConfig) -> None:

@@ -2,7 +2,7 @@
 
 One tile at a time: the sum of a few queries and a few keys fits in cache, goes through tanh in place, and leaves
 one number a pair. The backward pass makes each tile again. Registered as an operator, so that torch.compile and
-torch.export take it as one step.
+torch.export take it as one step. On a GPU the tiles are those of the Triton kernels.
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,8 @@ from itertools import product
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from regard.attention.kernels.additive_fused import obstacle
 
 _TILE = 1 << 17  # numbers in a tile: half a megabyte of float32, which stays in the cache of a core
 
@@ -24,6 +26,11 @@ def additive_scores(
 
 @torch.library.custom_op("regard::additive_scores", mutates_args=())
 def _scores(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
+    if _on_gpu(query, key):
+        from regard.attention.kernels import additive_launch
+        from regard.attention.kernels.additive_problem import Problem
+
+        return additive_launch.scores(Problem(query[None], key[None], vector))
     scores = query.new_empty(*query.shape[:2], key.shape[1])
     for some, rows, columns in _tiles(query, key):
         hidden = _hidden(query[some, rows], key[some, columns])
@@ -33,6 +40,13 @@ def _scores(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
 
 @torch.library.custom_op("regard::additive_scores_backward", mutates_args=())
 def _backward(grad: Tensor, query: Tensor, key: Tensor, vector: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    if _on_gpu(query, key):
+        from regard.attention.kernels import additive_launch
+        from regard.attention.kernels.additive_problem import Problem
+
+        problem = Problem(query[None], key[None], vector)
+        to_query, to_key, to_vector = additive_launch.scores_backward(problem, grad)
+        return to_query[0], to_key[0], to_vector
     wide = torch.promote_types(query.dtype, torch.float32)  # sums over many tiles keep their small terms
     to_query, to_key, to_vector = (torch.zeros_like(part, dtype=wide) for part in (query, key, vector))
     for some, rows, columns in _tiles(query, key):
@@ -45,6 +59,10 @@ def _backward(grad: Tensor, query: Tensor, key: Tensor, vector: Tensor) -> tuple
     for part in (to_query, to_key):
         part *= vector[:, None]  # v does not depend on the pair, so it can wait for the sums
     return to_query.to(query.dtype), to_key.to(key.dtype), to_vector.to(vector.dtype)
+
+
+def _on_gpu(query: Tensor, key: Tensor) -> bool:
+    return query.numel() > 0 and key.numel() > 0 and obstacle(query.device, query.dtype) is None
 
 
 def _hidden(query: Tensor, key: Tensor) -> Tensor:

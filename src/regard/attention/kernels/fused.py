@@ -7,6 +7,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.functional import scaled_dot_product_attention  # ours: watchers stand in for the attribute of F
 
+from regard.attention.kernels.axes import four_axes, spread
+
 
 def fused(
     query: Float[Tensor, "*batch q d"],
@@ -30,10 +32,10 @@ def fused(
     if bias is not None:
         bias = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
     mixed = scaled_dot_product_attention(
-        _four_axes(_widen(query, width)),
-        _four_axes(_widen(key, width)),
-        _four_axes(_widen(value, width)),
-        attn_mask=_spread(allowed if bias is None else bias, batch),
+        four_axes(_widen(query, width)),
+        four_axes(_widen(key, width)),
+        four_axes(_widen(value, width)),
+        attn_mask=spread(allowed if bias is None else bias, batch),
         is_causal=triangular,
         scale=scale,
         dropout_p=dropout,
@@ -44,19 +46,3 @@ def fused(
 
 def _widen(tensor: Tensor, width: int) -> Tensor:
     return tensor if tensor.shape[-1] == width else F.pad(tensor, (0, width - tensor.shape[-1]))
-
-
-def _four_axes(tensor: Tensor) -> Tensor:
-    """[..., h, n, d] → [b, h, n, d]."""
-    if tensor.ndim == 4:
-        return tensor
-    return tensor.flatten(0, -4) if tensor.ndim > 4 else tensor[(None,) * (4 - tensor.ndim)]
-
-
-def _spread(matrix: Tensor | None, batch: tuple[int, ...]) -> Tensor | None:
-    """A mask or bias with four axes; folding more than two batch axes needs those it is constant along."""
-    if matrix is None:
-        return None
-    if len(batch) > 2 and matrix.ndim > 2:
-        matrix = matrix.expand(*batch[:-1], *matrix.shape[-3:])
-    return _four_axes(matrix)

@@ -1,0 +1,148 @@
+"""A call of additive attention as its Triton kernels take it: rows prepared, strides counted, work cut to size."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+import triton  # type: ignore[import-untyped,import-not-found,unused-ignore]
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention.kernels.additive_fused import INTERPRETED
+from regard.attention.kernels.additive_tiles import prepare_kernel
+
+ROOM = 1 << 25  # slopes that the backward pass holds at a time: 128 MB of float32, twice, and their weights
+OTHERS = 32  # rows of a tile, all held by each thread
+UNROLL = 4  # pairs of hidden units in one turn of a loop
+HIDDEN = (32, 16, 8)  # hidden units that a program of the backward pass takes: the first that divides
+_FAR = 1 << 30  # where a band has no limit
+
+HARDWARE = not INTERPRETED  # the interpreter knows no machine instructions
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Mapped queries or keys as the kernels read them: hidden unit by hidden unit, filled up to whole tiles."""
+
+    exponential: Tensor  # exp(2x), [entries, width, padded]
+    plain: Tensor  # x
+    size: Tensor  # max |2x| / ln 2 over the hidden units, [entries, padded]
+
+    @classmethod
+    def of(cls, x: Tensor, tile: int) -> "Rows":
+        """From x [b, h, length, hidden] with any strides."""
+        batch, heads, length, hidden = x.shape
+        paired = x.dtype != torch.float32
+        padded, width = _up(length, tile), _up(hidden, HIDDEN[-1])
+        plain = x.new_empty(batch * heads, width, padded)
+        exponential = torch.empty_like(plain, dtype=torch.float32) if paired else plain
+        size = x.new_empty(batch * heads, padded, dtype=torch.float32) if paired else plain
+        prepare_kernel[(batch * heads, triton.cdiv(padded, 32))](
+            x, plain, exponential, size, heads, length, hidden, padded, width, *x.stride(),
+            PAIRED=paired, ROWS=32, COLUMNS=32,
+        )  # fmt: skip
+        return cls(exponential, plain, size)
+
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """In the order in which kernels take them."""
+        return self.exponential, self.plain, self.size
+
+    @property
+    def width(self) -> int:
+        """The hidden units, filled up."""
+        return self.plain.shape[1]
+
+    @property
+    def padded(self) -> int:
+        """The length, filled up."""
+        return self.plain.shape[2]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Additive attention of [b, h, q, r] over [b, g, k, r], with the vector as [h, r]."""
+
+    query: Tensor
+    key: Tensor
+    vector: Tensor
+    rest: Tensor | None = None  # which pairs are open apart from the band, [b, h, q, k]
+    bias: Tensor | None = None  # [b, h, q, k]
+    seed: Tensor | None = None  # of the weights that are dropped
+    low: int | None = None
+    high: int | None = None
+    scale: float = 1.0
+    dropout: float = 0.0
+    others: int = OTHERS
+    unroll: int = UNROLL
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        """How many queries and how many keys a program owns, a thread each."""
+        queries, keys = self.query.shape[-2], self.key.shape[-2]
+        return _tile(queries), _tile(keys)
+
+    @cached_property
+    def rows(self) -> tuple[Rows, Rows]:
+        """Queries and keys, prepared."""
+        return Rows.of(self.query, self.tiles[0]), Rows.of(self.key, self.tiles[1])
+
+    @cached_property
+    def weighed(self) -> tuple[Tensor, Tensor]:
+        """v for every head, filled up with zeros, and its sum."""
+        vector = F.pad(self.vector.float(), (0, self.rows[0].width - self.vector.shape[-1]))
+        return vector.contiguous(), self.vector.double().sum(-1).float()
+
+    @property
+    def band(self) -> tuple[int, int]:
+        """The limits of key − query."""
+        return (-_FAR if self.low is None else self.low, _FAR if self.high is None else self.high)
+
+    @property
+    def groups(self) -> int:
+        """How many heads share a key."""
+        return self.query.shape[1] // self.key.shape[1]
+
+    @property
+    def paired(self) -> bool:
+        """Whether two hidden units share a reciprocal, which is too rough for float32."""
+        return self.query.dtype != torch.float32
+
+    def given(self, value: Tensor) -> tuple[list[Any], list[Any], dict[str, Any]]:
+        """What the kernels that know about values and masks take: tensors, numbers, and flags."""
+        queries, keys = self.rows
+        optional = [None if self.rest is None else self.rest.view(torch.uint8), self.bias]
+        seed = queries.plain if self.seed is None else self.seed
+        tensors = [*queries.parts, *keys.parts, *self.weighed, value]
+        tensors += [queries.plain if part is None else part for part in optional] + [seed]
+        sizes = [self.query.shape[1], self.groups, self.query.shape[2], self.key.shape[2], queries.width]
+        numbers = [*sizes, queries.padded, keys.padded, value.shape[-1], *self.band, self.scale]
+        numbers += [self.dropout, 0.0 if self.dropout >= 1 else 1 / (1 - self.dropout)]
+        for part in (value, *optional):
+            numbers += (0, 0, 0, 0) if part is None else part.stride()
+        flags = {
+            "HAS_REST": self.rest is not None,
+            "HAS_BIAS": self.bias is not None,
+            "DROPS": self.dropout > 0,
+        }
+        return tensors, numbers, {**flags, "PAIRED": self.paired, "HARDWARE": HARDWARE, "UNROLL": self.unroll}
+
+    def chunks(self) -> Iterator[tuple[slice, slice]]:
+        """Entries of the batch and queries whose slopes fit in ROOM together."""
+        batch, heads, queries, _ = self.query.shape
+        row = max(heads * self.key.shape[2], 1)
+        some = queries if ROOM // row >= queries else max(128, ROOM // row // 128 * 128)
+        together = max(1, ROOM // (row * queries))
+        for first in range(0, batch, together):
+            for start in range(0, queries, some):
+                yield slice(first, min(first + together, batch)), slice(start, min(start + some, queries))
+
+
+def _up(size: int, step: int) -> int:
+    return max(step, -(-size // step) * step)
+
+
+def _tile(size: int) -> int:
+    return max(32, min(128, triton.next_power_of_2(size)))
