@@ -235,6 +235,7 @@ def main() -> None:
     parser.add_argument(
         "--tokens", type=int, nargs="*", default=[], help="of both sides in a batch, on a GPU"
     )
+    parser.add_argument("--precisions", nargs="+", default=["bfloat16"], help="of torch.nn.Transformer")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--each", type=int, help="updates in a round")
     parser.add_argument("--seconds", type=float, default=1e9, help="no new contest is begun after these")
@@ -262,7 +263,7 @@ def contest(
     budget = round(rows * mean / 2)
     peers = {"random": in_random_order(count, rows, 1), "bucketed": in_buckets(feed, budget, 2)}
     contenders: dict[str, Update] = {}
-    for dtype in (torch.float32, torch.bfloat16) if device == "cpu" else (torch.bfloat16,):
+    for dtype in (getattr(torch, name) for name in chosen.precisions):
         for name, order in peers.items():
             batches = map(feed.batch, order)
             contenders[f"torch, {name}, {_name(dtype)}"] = peer_updates(config, batches, dtype, device)
