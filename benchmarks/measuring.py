@@ -33,29 +33,35 @@ def measure(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
 
 
 def measure_calmly(runs: Mapping[str, Run], rounds: int, *, foreign: float = 0.05) -> dict[str, list[float]]:
-    """`measure`, on a machine that is shared: a round waits until the cores are idle, and one in which other
+    """`measure`, on a machine that is shared: a run waits until the cores are idle, and one during which other
     processes took more than the share `foreign` of them is thrown away and made again. Linux only.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
-    while len(next(iter(times.values()))) < rounds:
+    for _ in range(rounds):
+        for name in random.sample(list(runs), len(runs)):
+            times[name].append(_calm_run(runs[name], foreign))
+    return times
+
+
+def _calm_run(run: Run, foreign: float) -> float:
+    """Milliseconds of one run that had the cores for itself."""
+    per_second = os.sysconf("SC_CLK_TCK")
+    while True:
         busy, whole = _jiffies()
-        time.sleep(0.5)
+        time.sleep(0.4)  # long enough, too, for the spinning threads of another library to go to sleep
         if _jiffies()[0] - busy > 0.05 * (_jiffies()[1] - whole):
             continue
-        found, (busy, whole), own = {}, _jiffies(), time.process_time()
-        for name in random.sample(list(runs), len(runs)):
-            start = time.perf_counter()
-            runs[name]()
-            found[name] = (time.perf_counter() - start) * 1e3
-        own, (busy_after, whole_after) = time.process_time() - own, _jiffies()
-        per_second = os.sysconf("SC_CLK_TCK")
-        if busy_after - busy - own * per_second > foreign * (whole_after - whole):
-            continue
-        for name, value in found.items():
-            times[name].append(value)
-    return times
+        (busy, whole), own, start = _jiffies(), time.process_time(), time.perf_counter()
+        run()
+        taken, own, (busy_after, whole_after) = (
+            time.perf_counter() - start,
+            time.process_time() - own,
+            _jiffies(),
+        )
+        if busy_after - busy - own * per_second <= foreign * (whole_after - whole) + 1:
+            return taken * 1e3
 
 
 def _jiffies() -> tuple[int, int]:

@@ -65,6 +65,7 @@ from regard.layers import (
     inside,
 )
 from regard.layers.frames import Spectrum, log_mel
+from regard.layers.lowered import Int8Linear
 from regard.models.counter import Counter
 from regard.runs.building import build_model
 from regard.runs.finding import find
@@ -632,6 +633,28 @@ def penalty(path: Path) -> None:
     Chart(title="((5 + n) / 6)^penalty", note=note, x="length n, END included", series=series).png(path)
 
 
+def precision(path: Path) -> None:
+    """What a large row does to a small one, with a scale a row and with one for all."""
+    torch.manual_seed(0)
+    weight, small, large = torch.randn(64, 256), torch.randn(1, 256), torch.randn(1, 256)
+    lowered, exact = Int8Linear(weight, None), small @ weight.T
+    grain = weight.abs().amax(-1, keepdim=True) / 127
+    rounded = (weight / grain).round() * grain
+
+    def error(found: Tensor) -> float:
+        return float((found - exact).norm() / exact.norm())
+
+    rows, shared = [], []
+    for power in np.linspace(0, 2, 41):
+        both = torch.cat([small, large * 10**power])
+        rows.append((float(power), error(lowered(both)[:1])))
+        step = both.abs().max() / 127
+        shared.append((float(power), error(((small / step).round() * step) @ rounded.T)))
+    series = [Series(name="a scale a row", points=rows), Series(name="one scale for all", points=shared)]
+    note = "relative error of a row beside one that is 10^x as large"
+    Chart(title="A linear map in 8 bits", note=note, x="x", series=series).png(path)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "attention": attention,
     "scale": scale,
@@ -665,6 +688,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "batches": batches,
     "schedules": schedules,
     "penalty": penalty,
+    "precision": precision,
 }
 
 
