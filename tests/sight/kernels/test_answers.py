@@ -127,6 +127,12 @@ def test_bands_that_end_where_tiles_do(mask, size: tuple[int, int]) -> None:
     close(evidence.pooled(call, *size), pooled_by_hand(written(call), *size))
 
 
+def test_bands_of_several_whole_tiles() -> None:
+    query, key = torch.randn(2, 1, 1, 768, 16).half()
+    call = Call(query, key)
+    close(evidence.pooled(call, 3, 2), pooled_by_hand(written(call), 3, 2))
+
+
 @pytest.mark.parametrize("width", [1, 16, 40])
 def test_any_width(width: int) -> None:
     query, key = torch.randn(2, 1, 2, 70, width).bfloat16()
