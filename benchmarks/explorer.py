@@ -147,6 +147,7 @@ def main() -> None:
     ]
     print("\n".join(lines))
     if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "explorer.md").write_text("\n".join(lines) + "\n")
         (options.out / "explorer.json").write_text(
             json.dumps({"machine": about, "export MB": size, "rows": rows}, indent=1) + "\n"
