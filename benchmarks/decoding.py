@@ -6,15 +6,17 @@
 
 The model is a base Transformer (6 + 6 blocks, 512, 8 heads, 2,048) with norm="after", which all three can express, a
 vocabulary of 10,000 and drawn weights. The row of END in the output matrix is 0, so that no text ends before its
-limit and every contender makes the same number of steps. In a round every contender runs once, in a shuffled order;
-ratios are taken within the round. Memory is how far the peak of the resident set rose above its level before the
+limit and every contender makes the same number of steps. Every contender has a process of its own; in a round each
+runs once, in a shuffled order, while the others sleep, and ratios are taken within the round. Memory is how far the peak of the resident set rose above its level before the
 run.
 """
 
 import argparse
-import copy
 import importlib
+import importlib.util
 import json
+import multiprocessing
+import random
 import statistics
 import tempfile
 from collections.abc import Callable
@@ -23,11 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measuring import machine, measure, measure_calmly, spread
+from measuring import calm_run, machine, once, spread
+from safetensors.torch import load_file, save_file
 
 from regard.data.batches import END, SPECIAL, Sequences
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
+from regard.errors import RegardError
 from regard.interop.ctranslate2 import save_ctranslate2
 from regard.interop.marian import save_marian
 from regard.layers.lowering import lower
@@ -56,8 +60,7 @@ class Row:
 def lively_base() -> Transformer:
     """A base Transformer whose texts differ and never end."""
     torch.manual_seed(0)
-    config = TransformerConfig(norm="after", tied="none", source_vocabulary=WORDS, target_vocabulary=WORDS)
-    model = Transformer(config).eval()
+    model = Transformer(_config()).eval()
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim == 1:
@@ -66,6 +69,10 @@ def lively_base() -> Transformer:
         output.mul_(2)
         output[: len(SPECIAL)] = 0
     return model
+
+
+def _config() -> TransformerConfig:
+    return TransformerConfig(norm="after", tied="none", source_vocabulary=WORDS, target_vocabulary=WORDS)
 
 
 def sources(count: int) -> Texts:
@@ -135,27 +142,62 @@ def _names() -> list[str]:
     return [*SPECIAL, *(f"w{number}" for number in range(len(SPECIAL), WORDS))]
 
 
-def contenders(model: Transformer, folder: Path, precisions: list[str], threads: int) -> dict[str, Decode]:
-    """Everybody who is installed, with the same weights."""
-    found = {f"regard {precision}": regard_decoder(_lowered(model, precision)) for precision in precisions}
+def contenders(model: Transformer, folder: Path, precisions: list[str]) -> list[str]:
+    """Everybody who is installed; the weights are written where they find them."""
+    found = [f"regard {precision}" for precision in precisions]
+    save_file(model.state_dict(), folder / "model.safetensors")
     try:
         save_ctranslate2(model, folder / "ctranslate2", source=_names(), target=_names())
-        for precision in ("float32", "int8"):
-            found[f"ctranslate2 {precision}"] = ctranslate2_decoder(
-                folder / "ctranslate2", precision, threads
-            )
-    except ValueError as error:
+        found += ["ctranslate2 float32", "ctranslate2 int8"]
+    except RegardError as error:
         print(f"left out: {error}")
-    try:
+    if importlib.util.find_spec("transformers") is not None:
         save_marian(model, folder / "marian")
-        found["transformers float32"] = marian_decoder(folder / "marian")
-    except ImportError as error:
-        print(f"left out: {error}")
+        found.append("transformers float32")
     return found
 
 
-def _lowered(model: Transformer, precision: str) -> Any:
-    return lower(copy.deepcopy(model), precision)
+class Worker:
+    """A contender in a process of its own: two libraries of threads in one process spin on each other's cores."""
+
+    def __init__(self, who: str, folder: Path, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._asking, answering = context.Pipe()
+        self._process = context.Process(target=_serve, args=(answering, who, folder, threads), daemon=True)
+        self._process.start()
+
+    def ask(self, what: str, *given: Any) -> Any:
+        """Its texts, the milliseconds of a run, or the megabytes it took."""
+        self._asking.send((what, *given))
+        return self._asking.recv()
+
+
+def _serve(answering: Any, who: str, folder: Path, threads: int) -> None:
+    torch.set_num_threads(threads)
+    name, precision = who.split()
+    if name == "regard":
+        model = Transformer(_config()).eval()
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+        decode = regard_decoder(lower(model, precision))
+    elif name == "ctranslate2":
+        decode = ctranslate2_decoder(folder / "ctranslate2", precision, threads)
+    else:
+        decode = marian_decoder(folder / "marian")
+    while True:
+        what, texts, size, steps, alone, calmly = answering.recv()
+        run = _runner(decode, texts, size, steps, alone)
+        if what == "texts":
+            answering.send(run())
+        elif what == "time":
+            answering.send(calm_run(run) if calmly else once(run))
+        else:
+            answering.send(resident_rise(run))
+
+
+def _runner(decode: Decode, texts: Texts, size: int, steps: int, alone: bool) -> Callable[[], Texts]:
+    if alone:
+        return lambda: [decode([text], size, steps)[0] for text in texts]
+    return lambda: decode(texts, size, steps)
 
 
 def resident_rise(run: Callable[[], object]) -> float:
@@ -176,7 +218,7 @@ def _status(name: str) -> int:
 
 def task(
     name: str,
-    everyone: dict[str, Decode],
+    everyone: dict[str, Worker],
     texts: Texts,
     *,
     size: int,
@@ -186,18 +228,15 @@ def task(
     calmly: bool,
 ) -> list[Row]:
     """One task for everybody: all texts at once, or one after the other."""
-
-    def runner(decode: Decode) -> Callable[[], Texts]:
-        if alone:
-            return lambda: [decode([text], size, steps)[0] for text in texts]
-        return lambda: decode(texts, size, steps)
-
-    runs = {who: runner(decode) for who, decode in everyone.items()}
-    outputs = {who: run() for who, run in runs.items()}
+    given = (texts, size, steps, alone, calmly)
+    outputs = {who: worker.ask("texts", *given) for who, worker in everyone.items()}
     for who, found in outputs.items():
         if {len(text) for text in found} != {steps}:
             raise SystemExit(f"{who} did not make {steps} steps: the comparison would not be one")
-    times = measure_calmly(runs, rounds) if calmly else measure(runs, rounds)
+    times: dict[str, list[float]] = {who: [] for who in everyone}
+    for _ in range(rounds):
+        for who in random.sample(list(everyone), len(everyone)):
+            times[who].append(everyone[who].ask("time", *given))
     count = len(texts) * steps
     rows = []
     ours = [who for who in everyone if who.startswith("regard")]
@@ -215,7 +254,7 @@ def task(
                 statistics.median(speeds),
                 spread(speeds),
                 ratios,
-                resident_rise(runs[who]),
+                everyone[who].ask("memory", *given),
                 same / len(texts),
             )
         )
@@ -230,7 +269,7 @@ def table(rows: list[Row], facts: dict[str, object], steps: int) -> str:
     lines = [
         "# Decoding on the CPU: regard, CTranslate2, Hugging Face Marian",
         "",
-        "Made by `python benchmarks/decoding.py`. "
+        "Made by `python benchmarks/decoding.py --calmly --rounds 5`; each contender in a process of its own. "
         + "; ".join(f"{name}: {value}" for name, value in facts.items())
         + ".",
         "",
@@ -278,7 +317,8 @@ def main() -> None:
     texts = sources(given.batch)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        everyone = contenders(lively_base(), Path(folder), given.precisions, given.threads)
+        names = contenders(lively_base(), Path(folder), given.precisions)
+        everyone = {who: Worker(who, Path(folder), given.threads) for who in names}
         if given.only is not None:
             everyone = {who: run for who, run in everyone.items() if given.only in who or "regard" in who}
         for name in given.tasks.split(","):

@@ -17,12 +17,6 @@ Run = Callable[[], object]
 
 def measure(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of every contender in every round; in a round each runs once, in a shuffled order."""
-
-    def once(run: Run) -> float:
-        start = time.perf_counter()
-        run()
-        return (time.perf_counter() - start) * 1e3
-
     for run in runs.values() if rounds > 1 else ():  # a single round is of runs too long to be warmed up
         once(run)
     times: dict[str, list[float]] = {name: [] for name in runs}
@@ -32,25 +26,23 @@ def measure(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
     return times
 
 
-def measure_calmly(runs: Mapping[str, Run], rounds: int, *, foreign: float = 0.05) -> dict[str, list[float]]:
-    """`measure`, on a machine that is shared: a run waits until the cores are idle, and one during which other
-    processes took more than the share `foreign` of them is thrown away and made again. Linux only.
+def once(run: Run) -> float:
+    """Milliseconds of one run."""
+    start = time.perf_counter()
+    run()
+    return (time.perf_counter() - start) * 1e3
+
+
+def calm_run(run: Run, *, foreign: float = 0.05) -> float:
+    """Milliseconds of one run that had the cores for itself, on a machine that is shared. Linux only.
+
+    It waits until they are idle; a run during which other processes took more than the share `foreign` of them is
+    thrown away and made again.
     """
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for _ in range(rounds):
-        for name in random.sample(list(runs), len(runs)):
-            times[name].append(_calm_run(runs[name], foreign))
-    return times
-
-
-def _calm_run(run: Run, foreign: float) -> float:
-    """Milliseconds of one run that had the cores for itself."""
     per_second = os.sysconf("SC_CLK_TCK")
     while True:
         busy, whole = _jiffies()
-        time.sleep(0.4)  # long enough, too, for the spinning threads of another library to go to sleep
+        time.sleep(0.4)
         if _jiffies()[0] - busy > 0.05 * (_jiffies()[1] - whole):
             continue
         (busy, whole), own, start = _jiffies(), time.process_time(), time.perf_counter()
