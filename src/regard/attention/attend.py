@@ -159,9 +159,9 @@ def compute(
         call = call.tidied(reach)
     query, key = call.score.map_query(call.query), call.score.map_key(call.key)
     scale = call.scale * call.score.factor(call.query.shape[-1])
-    if choice.kernel == "few" and not dropout:
+    if choice.kernel == "few":
         added = reach.added() if reach is not None and choice.mask == "matrix" else None
-        mixed = few(query, key, value, added=added, scale=scale)
+        mixed = few(query, key, value, added=added, scale=scale, dropout=dropout)
         return _looked(mixed, reach)
     allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
     bias = call.biases()
@@ -180,7 +180,7 @@ def compute(
             scale=scale,
             dropout=dropout,
         )
-    elif choice.kernel != "written":
+    elif choice.kernel == "fused":
         triangular = choice.mask == "causal flag"
         mixed = fused(
             query, key, value, bias=bias, allowed=allowed, triangular=triangular, scale=scale, dropout=dropout

@@ -29,3 +29,13 @@ def test_nan_where_nobody_looks_does_not_matter() -> None:
     expected = attend(query, key, value, mask)
     key[0, :, 4:], value[0, :, 4:] = torch.nan, torch.inf
     assert torch.equal(attend(query, key, value, mask), expected)
+
+
+def test_dropout_takes_weights_away_and_makes_the_others_larger() -> None:
+    query, key = torch.randn(40, 2, 5, 6), torch.randn(40, 2, 7, 6)
+    assert explain(Call(query, key), dropout=0.25).choice.kernel == "few"
+    weights = weigh(query, key)
+    left = attend(query, key, torch.eye(7).expand(40, 2, 7, 7), dropout=0.25)
+    kept = left > 0
+    torch.testing.assert_close(left, torch.where(kept, weights / 0.75, 0.0))
+    assert 0.72 < kept.double().mean() < 0.78

@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
 MOST = 5  # queries a head: a beam of the usual width over one source
 
@@ -14,9 +15,11 @@ def few(
     *,
     added: Float[Tensor, "... _q _k"] | None,  # 0, and −inf where nobody may look
     scale: float,
+    dropout: float,
 ) -> Float[Tensor, "*batch q dv"]:
-    """softmax(scale · QKᵀ + added) V, for rows that may all look at something."""
+    """dropout(softmax(scale · QKᵀ + added)) V, for rows that may all look at something."""
     scores = (query * scale) @ key.mT
     if added is not None:
         scores += added
-    return torch.softmax(scores, -1) @ value
+    weights = torch.softmax(scores, -1)
+    return (F.dropout(weights, dropout) if dropout else weights) @ value
