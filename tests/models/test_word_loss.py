@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard.models import word_loss as module
 from regard.models.objective import cross_entropy
@@ -95,3 +96,11 @@ def test_the_scores_of_all_tokens_are_never_there_in_float32(monkeypatch: pytest
     vectors, table, targets = parts(1000, vocabulary=50)
     word_loss(vectors, table, targets).total.backward()
     assert max(sizes) <= 64 * 50
+
+
+def test_without_gradients_nothing_but_the_scores_is_multiplied() -> None:
+    vectors, table, targets = parts()
+    with torch.no_grad(), FlopCounterMode(display=False) as counted:
+        mine = word_loss(vectors, table, targets)
+    assert counted.get_total_flops() == 2 * vectors.numel() * len(table)
+    assert not mine.total.requires_grad

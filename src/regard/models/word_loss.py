@@ -31,6 +31,8 @@ def word_loss(
     """`cross_entropy(vectors · tableᵀ, targets)`, and the same metrics. A target less than 0 counts as nothing."""
     device = vectors.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else vectors.dtype
+    if not torch.is_grad_enabled():  # inside, there is no telling whether gradients will be asked for
+        vectors, table = vectors.detach(), table.detach()
     total, nll, correct = _WordLoss.apply(vectors, table, targets, smoothing, dtype)  # type: ignore[no-untyped-call]
     return Loss(total, (targets >= 0).sum(), {"nll": nll, "correct": correct})
 
