@@ -200,7 +200,7 @@ def sync(device: str) -> None:
 def rates(contenders: dict[str, Update], rounds: int, each: int, device: str) -> dict[str, list[float]]:
     """Real tokens a second of every contender in every round, which is `each` updates; interleaved."""
     for update in contenders.values():
-        for _ in range(6 if device == "cuda" else 1):  # until all is recorded that will be
+        for _ in range(12 if device == "cuda" else 1):  # until all is recorded that will be
             update()
     found: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):

@@ -24,7 +24,7 @@ from regard.runs.settings import Training
 from regard.runs.tasks.prepared import packs
 from regard.training.distribution import World
 from regard.training.loop import train
-from regard.training.replay import Replay
+from regard.training.replay import Replay, filled_up
 from regard.training.state import State
 from regard.training.turns import turns
 from regard.training.update import Updater
@@ -81,6 +81,21 @@ def test_a_cpu_records_nothing() -> None:
     assert not Replay.suits(plan(replay="off"), World(torch.device("cuda")))
     assert not Replay.suits(plan(replay="on"), World(torch.device("cuda"), rank=0, size=2))
     assert not Replay.suits(plan(replay="on", accumulate=2), World(torch.device("cuda")))
+
+
+def test_filled_up_batches_have_round_shapes_and_the_same_loss() -> None:
+    pairs, one, shapes = feed(), model(dropout=0.0).double(), set()
+    for samples in list(pairs.order(0)) + list(pairs.order(1)):
+        batch = pairs.batch(samples)
+        source, target = filled_up(batch.source, batch.target)
+        shapes.add((source.tokens.shape[0], target.tokens.shape[0], len(source)))
+        assert len(source) == len(target)  # the n-th asks the n-th
+        real, padded = one.loss(batch), one.loss(Pairs(source, target))
+        assert float(padded.count) == float(real.count)
+        torch.testing.assert_close(padded.total, real.total, rtol=1e-12, atol=0)
+    for *sizes, rows in shapes:
+        assert rows in (128, 256)
+        assert all(size % (rows // 8) == 0 for size in sizes)
 
 
 @pytest.mark.parametrize(

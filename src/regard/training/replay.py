@@ -23,7 +23,8 @@ from regard.training.distribution import World
 from regard.training.optimiser import normalise_
 from regard.training.state import State
 
-_ROUND = 128  # tokens a row is filled up to a multiple of
+_ROUND = 128  # tokens the longer side of a batch is filled up to a multiple of
+_PARTS = 8  # of which the other side is filled up to some, so that few shapes come
 _WARM = 2  # updates of a shape before it is recorded: libraries choose their kernels in the first ones
 _SHAPES = 4  # that are recorded; others are computed as they come
 
@@ -67,8 +68,9 @@ class Replay:
         if not _packed(batch):
             return batch
         if isinstance(batch, Pairs):
-            return Pairs(_filled(batch.source), _filled(batch.target))
-        return _filled(batch)
+            sides = filled_up(batch.source, batch.target)
+            return Pairs(*(side.pinned() for side in sides))
+        return filled_up(batch)[0].pinned()
 
     def record_of(self, batch: Batch) -> Record | None:
         """What to replay for a batch, already holding it; None while there is nothing."""
@@ -145,10 +147,16 @@ def _packed(batch: Batch) -> bool:
     return isinstance(batch, Packed)
 
 
-def _filled(texts: Any) -> Packed:
-    """Filled up to a multiple of some tokens, with as many lengths, of which those too many are 0."""
-    size = -(-texts.tokens.shape[0] // _ROUND) * _ROUND
-    return texts.filled_up(size, size).pinned()
+def filled_up(*sides: Any) -> list[Packed]:
+    """The sides of a batch in few shapes: the longer in a multiple of some tokens, the others in eighths of that, each
+    with as many lengths as the longer has tokens, of which those too many are 0.
+    """
+    most = _up(max(side.tokens.shape[0] for side in sides), _ROUND)
+    return [side.filled_up(_up(side.tokens.shape[0], most // _PARTS), most) for side in sides]
+
+
+def _up(count: int, to: int) -> int:
+    return -(-count // to) * to
 
 
 def _tensors(batch: Any) -> list[Tensor]:
