@@ -34,6 +34,19 @@ def test_it_is_cross_entropy_of_the_product(
         torch.testing.assert_close(own, other)
 
 
+@pytest.mark.parametrize("each", [64, 1024])
+def test_a_bias_of_the_words_is_learned_too(each: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WIDE", each)
+    vectors, table, targets = parts()
+    bias = torch.randn(11, dtype=torch.float64, requires_grad=True)
+    mine = word_loss(vectors, table, targets, bias=bias, smoothing=0.1)
+    plain = cross_entropy(vectors @ table.mT + bias, targets, smoothing=0.1)
+    slopes = [torch.autograd.grad(loss.total, (vectors, table, bias)) for loss in (mine, plain)]
+    torch.testing.assert_close(mine.total, plain.total)
+    for own, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(own, other)
+
+
 def test_a_target_below_zero_counts_as_nothing_whatever_is_there() -> None:
     vectors, table, targets = parts()
     some = torch.arange(150) % 3 != 0

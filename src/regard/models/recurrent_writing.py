@@ -27,9 +27,9 @@ from regard.models.alignment import Alignment, make_score
 from regard.models.choices import check_choices, check_vocabulary
 from regard.models.encoded import Encoded
 from regard.models.memory import Memory
-from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss, Spent
 from regard.models.targets import decoder_input
+from regard.models.word_loss import word_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +165,14 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
     def loss(self, batch: Pairs[Source]) -> Loss:
         """The cross-entropy of the target tokens."""
         real = batch.target.real
-        words = self._words(self._decode(batch)[real])
-        return cross_entropy(words, batch.target.tokens[real], smoothing=self.config.smoothing)
+        vectors = self._said(self._decode(batch)[real])
+        return word_loss(
+            vectors,
+            self.output.weight,
+            batch.target.tokens[real],
+            bias=self.output.bias,
+            smoothing=self.config.smoothing,
+        )
 
     def step(
         self, tokens: Int[Tensor, " rows"], state: RecurrentState
@@ -208,7 +214,10 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
         return [self.attention(tops, memory.layers[0], mask)]
 
     def _words(self, joined: Float[Tensor, "*b joined"]) -> Float[Tensor, "*b vocabulary"]:
-        return self.output(self.dropout(torch.tanh(self.joint(joined))))
+        return self.output(self._said(joined))
+
+    def _said(self, joined: Float[Tensor, "*b joined"]) -> Float[Tensor, "*b d"]:
+        return self.dropout(torch.tanh(self.joint(joined)))
 
 
 def _top(hidden: Tensor) -> Tensor:

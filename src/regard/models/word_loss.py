@@ -26,37 +26,41 @@ def word_loss(
     table: Float[Tensor, "vocabulary d"],
     targets: Int[Tensor, " n"],
     *,
+    bias: Float[Tensor, " vocabulary"] | None = None,
     smoothing: float = 0.0,
 ) -> Loss:
-    """`cross_entropy(vectors · tableᵀ, targets)`, and the same metrics. A target less than 0 counts as nothing."""
+    """`cross_entropy(vectors · tableᵀ + bias, targets)`, and the same metrics. A target less than 0 counts as nothing."""
     device = vectors.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else vectors.dtype
     if not torch.is_grad_enabled():  # inside, there is no telling whether gradients will be asked for
-        vectors, table = vectors.detach(), table.detach()
-    total, nll, correct = _WordLoss.apply(vectors, table, targets, smoothing, dtype)  # type: ignore[no-untyped-call]
+        vectors, table, bias = vectors.detach(), table.detach(), None if bias is None else bias.detach()
+    total, nll, correct = _WordLoss.apply(vectors, table, bias, targets, smoothing, dtype)  # type: ignore[no-untyped-call]
     return Loss(total, (targets >= 0).sum(), {"nll": nll, "correct": correct})
 
 
 class _WordLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, vectors, table, targets, smoothing, dtype):  # type: ignore[no-untyped-def]
+    def forward(ctx, vectors, table, bias, targets, smoothing, dtype):  # type: ignore[no-untyped-def]
         wide = torch.promote_types(vectors.dtype, torch.float32)
-        to_vectors, to_table = ctx.needs_input_grad[:2]
+        to_vectors, to_table, to_bias = ctx.needs_input_grad[:3]
         each = _NARROW if dtype.itemsize == 2 else _WIDE
         sums = torch.zeros(3, dtype=wide, device=vectors.device)
-        vector_parts, table_sum = [], None
+        vector_parts, table_sum, bias_sum = [], None, None
         with torch.autocast(vectors.device.type, enabled=False):
-            words = table.to(dtype)
+            words, offset = table.to(dtype), None if bias is None else bias.to(dtype)
             for some, aims in zip(vectors.to(dtype).split(each), targets.split(each), strict=True):
-                scores = some @ words.mT
+                scores = torch.nn.functional.linear(some, words, offset)
                 sums += _turned_into_slopes(scores, aims, smoothing, wide)
                 if to_vectors:
                     vector_parts.append((scores @ words).to(vectors.dtype))
                 if to_table:
                     part = (scores.mT @ some).to(table.dtype)
                     table_sum = part if table_sum is None else table_sum.add_(part)
+                if to_bias:
+                    part = scores.sum(0, dtype=wide).to(bias.dtype)
+                    bias_sum = part if bias_sum is None else bias_sum.add_(part)
         slopes = torch.cat(vector_parts) if vector_parts else None
-        ctx.save_for_backward(slopes, table_sum)
+        ctx.save_for_backward(slopes, table_sum, bias_sum)
         total, nll, correct = (each.clone() for each in sums)
         ctx.mark_non_differentiable(nll, correct)
         return total, nll, correct
@@ -64,9 +68,8 @@ class _WordLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad, *_):  # type: ignore[no-untyped-def]
-        slopes, table_sum = ctx.saved_tensors
         return (
-            *(None if part is None else part * grad.to(part) for part in (slopes, table_sum)),
+            *(None if part is None else part * grad.to(part) for part in ctx.saved_tensors),
             None,
             None,
             None,

@@ -1,0 +1,201 @@
+"""Training the recurrent translator with attention against the loop over steps that one would write by hand.
+
+    python benchmarks/recurrent.py                  # two cores, about two minutes
+    python benchmarks/recurrent.py --device cuda    # seconds on a GPU
+
+The *output context* wiring with the additive score. Both have the same weights and the same equation; the loops ask
+their source once a step, ours all at once, behind a recurrence that torch runs over the whole target. Losses and
+gradients are compared before anything is timed. An update is forward, backward, clipping and AdamW, in float32 and
+under bfloat16 autocast.
+"""
+
+import argparse
+import copy
+import json
+import statistics
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from measuring import machine, measure, spread
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.scores import Additive
+from regard.data.batches import Pairs, Sequences
+from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
+from regard.models.targets import decoder_input
+
+Loss = Callable[[RecurrentTranslator, Pairs], Tensor]
+VOCABULARY = 10_000
+
+
+def ours(model: RecurrentTranslator, batch: Pairs) -> Tensor:
+    """As the library trains it."""
+    loss = model.loss(batch)
+    return loss.total / loss.count
+
+
+def by_steps(model: RecurrentTranslator, batch: Pairs, *, words_within: bool) -> Tensor:
+    """A loop over the target: the cell, the attention written out and, if `words_within`, the output."""
+    assert model.attention is not None
+    assert isinstance(model.attention.score, Additive)
+    state = model.start(batch.source)
+    assert state.memory is not None
+    keys, values = (part[:, 0] for part in (state.memory.layers[0].key, state.memory.layers[0].value))
+    hidden, cell = state.hidden[:, 0].unbind(1)
+    score, stack = model.attention.score, model.decoder.stack
+    weights = [getattr(stack, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    outside = ~batch.source.real
+    said: list[Tensor] = []
+    for x in model.target_embedding(decoder_input(batch.target)).unbind(1):
+        hidden, cell = torch.lstm_cell(x, [hidden, cell], *weights)
+        asked = torch.tanh(keys + F.linear(hidden, score.query_weight)[:, None])
+        mass = torch.softmax((asked @ score.vector).masked_fill(outside, -torch.inf), -1)
+        joined = torch.cat([hidden, (mass[:, None] @ values)[:, 0]], -1)
+        said.append(model._words(joined) if words_within else joined)
+    every = torch.stack(said, 1)
+    logits = every if words_within else model._words(every)
+    targets = batch.target.tokens.masked_fill(~batch.target.real, -100)
+    return F.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), ignore_index=-100, label_smoothing=model.config.smoothing
+    )
+
+
+CONTENDERS: dict[str, Loss] = {
+    "regard": ours,
+    "a loop, the output once": partial(by_steps, words_within=False),
+    "a loop, the output in it": partial(by_steps, words_within=True),
+}
+
+
+def batch_of(rows: int, shortest: int, longest: int, device: str) -> Pairs:
+    """Random tokens; lengths even between two."""
+
+    def side() -> Sequences:
+        lengths = torch.randint(shortest, longest + 1, (rows,)).tolist()
+        return Sequences.of([torch.randint(3, VOCABULARY, (length,)).tolist() for length in lengths])
+
+    return Pairs(side().to(device), side().to(device))
+
+
+def differences(model: RecurrentTranslator, batch: Pairs) -> dict[str, float]:
+    """How far loss and gradients of each loop are from ours, relative to their size, without dropout."""
+    found: dict[str, list[Tensor]] = {}
+    for name, loss in CONTENDERS.items():
+        one = copy.deepcopy(model).eval()
+        with torch.backends.cudnn.flags(enabled=False):  # which refuses to go back through a model at rest
+            total = loss(one, batch)
+            found[name] = [total, *torch.autograd.grad(total, list(one.parameters()))]
+    return {
+        name: max(
+            float(((a - b).norm() / b.norm().clamp_min(1e-12)).detach())
+            for a, b in zip(each, found["regard"], strict=True)
+        )
+        for name, each in found.items()
+    }
+
+
+def updates(
+    model: RecurrentTranslator, loss: Loss, batch: Pairs, device: str, *, narrow: bool
+) -> Callable[[], None]:
+    """One update of a model of its own, over and over."""
+    one = copy.deepcopy(model).train()
+    optimiser = torch.optim.AdamW(one.parameters(), lr=1e-4, fused=True)
+
+    def update() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        with torch.autocast(device, torch.bfloat16, enabled=narrow):
+            total = loss(one, batch)
+        total.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(one.parameters(), 1.0)
+        optimiser.step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return update
+
+
+def contest(width: int, rows: int, longest: int, rounds: int, device: str) -> dict[str, object]:
+    """All contenders at one size."""
+    torch.manual_seed(0)
+    config = RecurrentConfig(
+        width=width, embedding_width=width, attention="additive", wiring="output-context",
+        source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY,
+    )  # fmt: skip
+    model = RecurrentTranslator(config).to(device)
+    batch = batch_of(rows, longest // 3, longest, device)
+    apart = differences(model, batch)
+    runs = {
+        f"{name}, {'bfloat16' if narrow else 'float32'}": updates(model, loss, batch, device, narrow=narrow)
+        for narrow in (False, True)
+        for name, loss in CONTENDERS.items()
+    }
+    times = measure(runs, rounds)
+    best = min(
+        (name for name in times if name.startswith("regard")), key=lambda name: statistics.median(times[name])
+    )
+    ratios = {name: [a / b for a, b in zip(taken, times[best], strict=True)] for name, taken in times.items()}
+    return {
+        "size": f"width {width}, {rows} sentences of {longest // 3} to {longest} tokens",
+        "target tokens": int(batch.target.lengths.sum()),
+        "milliseconds": {name: [statistics.median(taken), *spread(taken)] for name, taken in times.items()},
+        "best": best,
+        "ratio": {name: [statistics.median(each), min(each), max(each)] for name, each in ratios.items()},
+        "difference": apart,
+    }
+
+
+def table(about: dict[str, object], contests: list[dict[str, object]]) -> str:
+    """The figures as Markdown."""
+    lines = ["# The recurrent translator beside a loop over its steps", ""]
+    lines += [
+        f"Made by `python benchmarks/recurrent.py`. {'; '.join(f'{k}: {v}' for k, v in about.items())}.",
+        "",
+        "Additive score, output context, one layer of LSTM each, vocabulary 10,000. `regard is`, in the better of its two precisions, so many "
+        "times as fast, the median of interleaved rounds (least – most). `difference` is the largest of loss and gradients from ours, relative to their norm, in float32 without dropout.",
+        "",
+        "| size | contender | ms an update (10th–90th) | target tokens/s | regard is | difference |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for each in contests:
+        for name, (middle, low, high) in each["milliseconds"].items():  # type: ignore[attr-defined]
+            ratio = each["ratio"][name]  # type: ignore[index]
+            lines.append(
+                f"| {each['size']} | {name} | {middle:.1f} ({low:.1f}–{high:.1f}) | "
+                f"{1e3 * each['target tokens'] / middle:,.0f} | "  # type: ignore[operator]
+                f"{ratio[0]:.2f}× ({ratio[1]:.2f}–{ratio[2]:.2f}) | {each['difference'][name.rpartition(', ')[0]]:.1e} |"  # type: ignore[index]
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    about = machine()
+    sizes = (
+        [(256, 64, 24), (512, 64, 24)]
+        if options.device == "cpu"
+        else [(256, 64, 24), (512, 256, 24), (512, 64, 96)]
+    )
+    contests: list[dict[str, object]] = []
+    name = "recurrent" if options.device == "cpu" else "recurrent-gpu"
+    options.out.mkdir(parents=True, exist_ok=True)
+    for width, rows, longest in sizes:
+        contests.append(contest(width, rows, longest, options.rounds, options.device))
+        (options.out / f"{name}.json").write_text(
+            json.dumps({"machine": about, "contests": contests}, indent=1) + "\n"
+        )
+        (options.out / f"{name}.md").write_text(table(about, contests))
+    print(table(about, contests))
+
+
+if __name__ == "__main__":
+    main()
