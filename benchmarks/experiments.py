@@ -222,7 +222,7 @@ def table(suite: str, rows: list[dict[str, object]], about: dict[str, object]) -
 def _shown(name: str, value: float) -> str:
     return (
         f"{100 * value:.2f} %"
-        if name in ("exact", "accuracy")
+        if name in ("exact", "accuracy", "wer", "cer")
         else f"{value:.2f}"
         if value > 10
         else f"{value:.4f}"

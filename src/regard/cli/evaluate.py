@@ -36,7 +36,7 @@ def evaluate(
     threads: Threads = None,
     device: Device = None,
 ) -> None:
-    """BLEU, chrF and exact match; accuracy; loss and perplexity: whatever the run is about."""
+    """BLEU, chrF and exact match; word and character error rates; accuracy; loss and perplexity: whatever the run is about."""
     import json as writing
 
     from regard.runs.evaluating import evaluate_run

@@ -89,7 +89,7 @@ def _telling(teller: Teller, recipe: Recipe, answers: Path | None) -> list[Metri
     told = telling.tell(teller.model, teller.tokenizer, teller.decoding, questions)
     if answers is not None:
         _write(answers, "answer", told)
-    return telling.metrics(told, teller.decoding)
+    return telling.metrics(told, replace(recipe, decoding=teller.decoding))
 
 
 def _write(path: Path, what: str, rows: Iterable[Sequence[str]]) -> None:

@@ -1,8 +1,10 @@
-"""How good the answers are: BLEU and chrF with their signatures, exact match, accuracy, perplexity."""
+"""How good the answers are: BLEU and chrF with their signatures, error rates, exact match, accuracy, perplexity."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from regard.errors import RegardError
 
@@ -16,7 +18,7 @@ class Metric:
     signature: str = ""
 
     def __str__(self) -> str:
-        percent = self.name in ("exact", "accuracy")
+        percent = self.name in ("exact", "accuracy", "wer", "cer")
         shown = f"{100 * self.value:.2f} %" if percent else f"{self.value:.4g}"
         if self.name in ("bleu", "chrf"):
             shown = f"{self.value:.2f}"
@@ -37,6 +39,36 @@ def translation_metrics(
         score = metric.corpus_score(list(answers), [list(references)])
         found.append(Metric(name, float(score.score), str(metric.get_signature())))
     return [*found, exact(answers, references)]
+
+
+def transcription_metrics(answers: Sequence[str], references: Sequence[str]) -> list[Metric]:
+    """Word and character error rate, and the share of exact matches.
+
+    A rate is how many words (characters) must be put in, taken out or exchanged to make the references of the
+    answers, over how many the references have. It may pass 1.
+    """
+    _alike(answers, references)
+    found = []
+    for name, parts in (("wer", str.split), ("cer", list)):
+        pairs = [
+            (parts(answer), parts(reference)) for answer, reference in zip(answers, references, strict=True)
+        ]
+        count = sum(len(reference) for _, reference in pairs)
+        found.append(Metric(name, sum(edits(*pair) for pair in pairs) / max(1, count)))
+    return [*found, exact(answers, references)]
+
+
+def edits(answer: Sequence[str], reference: Sequence[str]) -> int:
+    """The fewest parts to put in, take out or exchange (Levenshtein 1966)."""
+    numbers = {part: number for number, part in enumerate({*answer, *reference})}
+    across = np.array([numbers[part] for part in reference], np.int64)
+    places = np.arange(len(reference) + 1)
+    row = places
+    for above, part in enumerate(answer):
+        kept = np.minimum(row[1:] + 1, row[:-1] + (across != numbers[part]))
+        # What is put in comes from the left: the least of all that stand there, and the way from them.
+        row = np.minimum.accumulate(np.concatenate([[above + 1], kept]) - places) + places
+    return int(row[-1])
 
 
 def exact(answers: Sequence[str], references: Sequence[str]) -> Metric:

@@ -24,7 +24,7 @@ from regard.training.weights import install, weights_of
 
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
-SMALLER_IS_BETTER = ("loss", "perplexity")
+SMALLER_IS_BETTER = ("loss", "perplexity", "wer", "cer")
 
 
 def train(

@@ -19,7 +19,7 @@ from regard.errors import RegardError
 from regard.models.captioner import CaptionerConfig, RecurrentCaptionerConfig
 from regard.models.transcriber import TranscriberConfig
 from regard.runs.answering import answers
-from regard.runs.metrics import Metric, translation_metrics
+from regard.runs.metrics import Metric, transcription_metrics, translation_metrics
 from regard.runs.recipe import Recipe
 from regard.runs.settings import Decoding, ImageData, SoundData, SpokenData, StripData
 from regard.runs.tasks import pictures, sounds
@@ -56,7 +56,7 @@ class Split:
 
 def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report) -> Prepared:
     """Inputs read, texts tokenised; the tokenizer is trained unless it is given."""
-    if recipe.training.best in ("bleu", "chrf", "exact") and not recipe.training.decode:
+    if recipe.training.best in ("bleu", "chrf", "wer", "cer", "exact") and not recipe.training.decode:
         raise RegardError(
             f"training.best={recipe.training.best}: nothing is told at an evaluation; set training.decode, such as 200"
         )
@@ -70,12 +70,12 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
         if recipe.training.decode:
             greedily = replace(recipe.decoding, beam=1)
             questions = _first(splits["valid"].questions(), recipe.training.decode)
-            found += metrics(tell(model, tokenizer, greedily, questions), recipe.decoding)
+            found += metrics(tell(model, tokenizer, greedily, questions), recipe)
         return found
 
     def test(model: nn.Module) -> list[Metric]:
         told = tell(model, tokenizer, recipe.decoding, splits["test"].questions())
-        return metrics(told, recipe.decoding)
+        return metrics(told, recipe)
 
     return Prepared(
         config=_fitted(recipe, tokenizer.size),
@@ -106,10 +106,12 @@ def tell(
     return told
 
 
-def metrics(told: Sequence[tuple[str, str, str]], decoding: Decoding) -> list[Metric]:
-    """BLEU, chrF and exact matches of what was told."""
+def metrics(told: Sequence[tuple[str, str, str]], recipe: Recipe) -> list[Metric]:
+    """Error rates of what was heard; BLEU and chrF of what was seen; exact matches of either."""
     _, references, said = zip(*told, strict=True)
-    return translation_metrics(said, references, tokenize=decoding.bleu)
+    if isinstance(recipe.model, TranscriberConfig):
+        return transcription_metrics(said, references)
+    return translation_metrics(said, references, tokenize=recipe.decoding.bleu)
 
 
 def splits_of(recipe: Recipe, report: Report) -> dict[str, Split]:
