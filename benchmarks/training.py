@@ -272,7 +272,7 @@ def contest(
         contenders["regard"] = our_updates(config, feed, in_random_order(count, rows, 3), settings, device)
     else:
         ways = {
-            "regard": replace(settings, replay="on"),
+            "regard": replace(settings, replay="recorded"),
             "regard, compiled": replace(settings, replay="compiled"),
         }
         for name, way in ways.items():

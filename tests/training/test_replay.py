@@ -77,10 +77,10 @@ def test_parts_of_a_packed_update_sum_to_the_whole(tmp_path: Path) -> None:
 
 def test_a_cpu_records_nothing() -> None:
     world = World(torch.device("cpu"))
-    assert not Replay.suits(plan(replay="on"), world)
-    assert not Replay.suits(plan(replay="off"), World(torch.device("cuda")))
-    assert not Replay.suits(plan(replay="on"), World(torch.device("cuda"), rank=0, size=2))
-    assert not Replay.suits(plan(replay="on", accumulate=2), World(torch.device("cuda")))
+    assert not Replay.suits(plan(replay="recorded"), world)
+    assert not Replay.suits(plan(replay="none"), World(torch.device("cuda")))
+    assert not Replay.suits(plan(replay="recorded"), World(torch.device("cuda"), rank=0, size=2))
+    assert not Replay.suits(plan(replay="recorded", accumulate=2), World(torch.device("cuda")))
 
 
 def test_filled_up_batches_have_round_shapes_and_the_same_loss() -> None:
@@ -143,7 +143,7 @@ def updates(
     "changes", [{"dropout": 0.1}, {"dropout": 0.1, "attention_dropout": 0.1, "positions": "rotary"}], ids=str
 )
 def test_what_is_replayed_comes_out_as_what_is_not(changes: dict[str, Any]) -> None:
-    settings = plan(replay="on", precision="bfloat16")
+    settings = plan(replay="recorded", precision="bfloat16")
     recorded, updater = updates(settings, **changes)
     computed, _ = updates(settings, refused=True, **changes)
     assert updater._replay is not None
@@ -153,7 +153,7 @@ def test_what_is_replayed_comes_out_as_what_is_not(changes: dict[str, Any]) -> N
 
 @gpu
 def test_looking_at_an_update_changes_nothing() -> None:
-    settings = plan(replay="on", precision="bfloat16")
+    settings = plan(replay="recorded", precision="bfloat16")
     plain, _ = updates(settings, dropout=0.1)
     watched, _ = updates(settings, watched=9, dropout=0.1)
     assert all(torch.equal(a, b) for a, b in zip(plain, watched, strict=True))
@@ -161,7 +161,7 @@ def test_looking_at_an_update_changes_nothing() -> None:
 
 @gpu
 def test_compiled_blocks_learn_the_same_within_rounding_and_refuse_to_be_watched() -> None:
-    plain, _ = updates(plan(replay="on"), dropout=0.0)
+    plain, _ = updates(plan(replay="recorded"), dropout=0.0)
     compiled, _ = updates(plan(replay="compiled"), dropout=0.0)
     for a, b in zip(plain, compiled, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-3)
@@ -171,7 +171,7 @@ def test_compiled_blocks_learn_the_same_within_rounding_and_refuse_to_be_watched
 
 @gpu
 def test_what_depends_on_more_than_shapes_is_computed_as_it_comes() -> None:
-    _, updater = updates(plan(replay="on"), positions="relative")
+    _, updater = updates(plan(replay="recorded"), positions="relative")
     assert updater._replay is not None
     assert updater._replay.refusal is not None
     assert not updater._replay._records

@@ -230,8 +230,8 @@ class Training:
         "auto"  # of the products; auto: bfloat16 where it is faster
     )
     packing: bool = False  # texts end to end in one row, instead of filled up to the longest
-    replay: Literal["off", "on", "compiled"] = (
-        "off"  # packed texts on a GPU: updates are recorded once and replayed, with compiled blocks if you say so
+    replay: Literal["none", "recorded", "compiled"] = (
+        "none"  # packed texts on a GPU: updates are recorded once and replayed, with compiled blocks if you say so
     )
     averaging: Averaging = field(default_factory=Averaging)
     evaluate: int = 500  # updates between evaluations

@@ -61,7 +61,7 @@ class Replay:
     def suits(settings: Training, world: World) -> bool:
         """Whether updates are to be recorded: one process, one part, on a GPU."""
         alone = world.size == 1 and settings.accumulate == 1
-        return settings.replay != "off" and alone and world.device.type == "cuda"
+        return settings.replay != "none" and alone and world.device.type == "cuda"
 
     def shaped(self, batch: Batch) -> Batch:
         """Packed texts filled up to a round number of tokens, ready to be sent over; other batches as they are."""

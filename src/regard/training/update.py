@@ -82,7 +82,7 @@ class Updater:
         if attended():
             if self.settings.replay == "compiled":
                 raise RegardError(
-                    'replay = "compiled": compiled blocks cannot be watched; train with replay = "on" to watch'
+                    'replay = "compiled": compiled blocks cannot be watched; train with replay = "recorded" to watch'
                 )
             return Pending(self._computed(work, stop=stop), self._metrics, stop=stop)
         record = self._replay.record_of(work.batches[0])
