@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from regard import RegardError
-from regard.data.draws import mixed, uniform
+from regard.data.draws import mixed, stream, uniform
 
 
 def splitmix(x: int) -> int:
@@ -64,3 +64,14 @@ def test_what_is_drawn_for_two_purposes_is_independent():
     assert np.abs(together - np.eye(4)).max() < 0.03
     again = uniform([7], 2, seed=1, purpose="jitter")
     np.testing.assert_array_equal(again[0], other[7])
+
+
+def test_a_stream_belongs_to_its_sample_alone():
+    first, again = (stream(3, seed=1, purpose="noise").random(1000) for _ in range(2))
+    others = [
+        stream(*other[:1], seed=other[1], purpose=other[2]).random(1000)
+        for other in ((4, 1, "noise"), (3, 2, "noise"), (3, 1, "else"))
+    ]
+    assert np.array_equal(first, again)
+    for other in others:
+        assert abs(np.corrcoef(first, other)[0, 1]) < 0.15

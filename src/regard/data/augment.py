@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.draws import uniform
+from regard.data.draws import stream, uniform
 from regard.errors import RegardError
 
 
@@ -99,7 +99,7 @@ def jitter_sound(
         values = np.interp(at, np.arange(len(values)), values)
     values = _moved(values, round(jitter.shift * moved)) * 10 ** (jitter.gain * louder / 20)
     if jitter.noise:
-        white = uniform([number], len(values), seed=seed, purpose="noise")[0]
+        white = stream(number, seed=seed, purpose="noise").random(len(values))
         deviation = jitter.noise * abs(loud)  # some recordings stay as they are: nobody adds noise later
         values = values + deviation * 12**0.5 * (white - 0.5)  # that of a uniform number is √(1/12)
     return torch.from_numpy(np.clip(values, -1, 1)).to(samples.dtype)

@@ -29,6 +29,12 @@ def uniform(
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
+def stream(sample: int, *, seed: int, purpose: str) -> np.random.Generator:
+    """A generator for one sample, for who draws so much that `uniform` would be slow (Philox, Salmon 2011)."""
+    key = int(2**53 * uniform([sample], 1, seed=seed, purpose=purpose)[0, 0])
+    return np.random.Generator(np.random.Philox(key=key))
+
+
 def mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Numbers that look random from numbers that do not (SplitMix64, Steele 2014)."""
     with np.errstate(over="ignore"):
