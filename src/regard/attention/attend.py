@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
 from regard.attention.kernels.additive_fused import fused_additive, obstacle
+from regard.attention.kernels.blocks import block_of, in_blocks
 from regard.attention.kernels.few import MOST, few
 from regard.attention.kernels.fused import fused
 from regard.attention.kernels.packed import in_one_row, in_rows, intervals, intervals_refusal
@@ -80,7 +81,7 @@ _SHORT = 128  # keys
 class Choice:
     """Which kernel computes a call, how that kernel is told the mask, and what ruled out a fused one."""
 
-    kernel: Literal["fused", "fused additive", "few", "written", "intervals", "rows"]
+    kernel: Literal["fused", "fused additive", "few", "blocks", "written", "intervals", "rows"]
     mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix", "stretches", "lengths"]
     ruled_out: str | None = None
 
@@ -102,6 +103,8 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         )
     elif isinstance(call.score, Additive):
         return Choice(kernel="fused additive", mask="nothing" if reach is None else reach.form)
+    elif reach is not None and _local(call, reach):
+        return Choice(kernel="blocks", mask=reach.form)
     elif _short_on_cpu(call):
         ruled_out = "in 16 bits on a CPU, short sequences are faster with their weights in memory"
     else:
@@ -111,6 +114,20 @@ def choose(call: Call, reach: Reach | None) -> Choice:
             return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=quicker)
         return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
+
+
+def _local(call: Call, reach: Reach) -> bool:
+    """Whether every query sees so small a neighbourhood that going block by block is less than half of the work.
+
+    A traced graph is for every size.
+    """
+    low, high = reach.bounded
+    if low is None or high is None or call.bias is not None or reach.rest is not None:
+        return False
+    if torch.compiler.is_compiling():
+        return False
+    size = block_of(low, high)
+    return call.extent.queries > size and 2 * (size + high - low) <= call.extent.keys
 
 
 def _few(call: Call) -> bool:
@@ -159,6 +176,10 @@ def compute(
         call = call.tidied(reach)
     query, key = call.score.map_query(call.query), call.score.map_key(call.key)
     scale = call.scale * call.score.factor(call.query.shape[-1])
+    if reach is not None and choice.kernel == "blocks":
+        low, high = (int(limit or 0) for limit in reach.bounded)
+        mixed = in_blocks(query, key, value, band=(low, high), real=reach.keys, scale=scale, dropout=dropout)
+        return _looked(mixed, reach)
     if choice.kernel == "few":
         added = reach.added() if reach is not None and choice.mask == "matrix" else None
         mixed = few(query, key, value, added=added, scale=scale, dropout=dropout)

@@ -6,6 +6,7 @@ import torch
 
 from regard.attention.attend import Choice, choose
 from regard.attention.call import Call
+from regard.attention.kernels.blocks import block_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,13 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
         lines.append(("why", f"not the kernel of stretches: {choice.ruled_out}"))
     elif choice.kernel == "fused":
         lines.append(("kernel", f"torch's scaled_dot_product_attention; {_backend(call, dropout)}"))
+    elif reach is not None and choice.kernel == "blocks":
+        low, high = (int(limit or 0) for limit in reach.bounded)
+        size = block_of(low, high)
+        told = (
+            f"{size} queries at a time over {size + high - low} keys around them; {_backend(call, dropout)}"
+        )
+        lines.append(("kernel", told))
     elif choice.kernel == "fused additive":
         lines.append(("kernel", f"scores, softmax and values in one Triton kernel; {_tangents(call)}"))
     else:
