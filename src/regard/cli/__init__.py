@@ -9,6 +9,7 @@ import typer
 from regard import __version__
 from regard.cli import (
     classify,
+    cost,
     demo,
     evaluate,
     export,
@@ -70,6 +71,7 @@ for verb, examples in (
     (info.info, info.EXAMPLES),
     (recipes.recipes, recipes.EXAMPLES),
     (gallery.gallery, gallery.EXAMPLES),
+    (cost.cost, cost.EXAMPLES),
 ):
     app.command(epilog=_examples(examples))(verb)
 
