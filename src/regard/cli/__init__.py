@@ -8,6 +8,7 @@ import typer
 
 from regard import __version__
 from regard.cli import (
+    bench,
     classify,
     cost,
     demo,
@@ -72,6 +73,7 @@ for verb, examples in (
     (recipes.recipes, recipes.EXAMPLES),
     (gallery.gallery, gallery.EXAMPLES),
     (cost.cost, cost.EXAMPLES),
+    (bench.bench, bench.EXAMPLES),
 ):
     app.command(epilog=_examples(examples))(verb)
 
