@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.bench.measuring import machine, measure, peak_megabytes, sample, spread
+from regard.bench.measuring import crowd, machine, measure, peak_megabytes, sample, spread
 
 
 def test_everyone_runs_once_a_round_after_warming_up():
@@ -37,3 +37,16 @@ def test_the_spread_is_from_the_tenth_to_the_ninetieth_percentile():
 
 def test_the_machine_is_told():
     assert {"cpu", "threads", "load at start", "torch", "python"} <= machine().keys()
+
+
+def test_a_crowded_machine_is_told_of(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    for load, threads, told in (
+        (0.1, 4, False),
+        (1.0, 4, True),
+        (1.0, 3, False),
+        (2.0, 3, True),
+        (9.0, 1, True),
+    ):
+        monkeypatch.setattr("os.getloadavg", lambda load=load: (load, 0.0, 0.0))
+        assert (crowd(threads) is not None) == told, (load, threads)

@@ -59,6 +59,11 @@ def test_a_mistake_is_one_line(capsys, tmp_path, arguments, named):
     assert named in refused(capsys, *arguments)
 
 
+def test_a_folder_that_cannot_be_written_to_is_refused_before_measuring(capsys, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert "--out somewhere: it cannot be written to" in refused(capsys, *SMALL, "--out", "somewhere")
+
+
 def test_a_gpu_that_is_not_there_is_refused(capsys, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert "cuda" in refused(capsys, "bench", "--gpu")

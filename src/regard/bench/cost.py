@@ -85,6 +85,26 @@ def fitted(lengths: Sequence[int], values: Sequence[float]) -> float | None:
     ).slope
 
 
+def fitting(kinds: Sequence[Kind], lengths: Sequence[int], width: int) -> list[tuple[Kind, int]]:
+    """Each kind with the lengths at which it can be measured."""
+    wrong = next((n for n in lengths if n < 1), None)
+    if wrong is not None or not lengths or not kinds or width < 1:
+        raise RegardError(
+            f"width {width}, lengths {', '.join(map(str, lengths)) or 'none'}, {len(kinds)} layers: at least one of "
+            "each, all from 1 on"
+        )
+    found = [
+        (kind, n) for kind in kinds for n in sorted(set(lengths)) if COPIES * kind.held(n, width) <= FITS
+    ]
+    without = next((kind for kind in kinds if not any(kind is each for each, _ in found)), None)
+    if without is not None:
+        raise RegardError(
+            f"{without.name} at length {min(lengths)} and width {width} would hold more than {FITS >> 30} GB: choose "
+            "shorter lengths"
+        )
+    return found
+
+
 def measure_costs(
     kinds: Sequence[Kind],
     lengths: Sequence[int],
@@ -94,25 +114,12 @@ def measure_costs(
     backward: bool = False,
 ) -> Costs:
     """Time and memory of every kind at every length, a sequence at a time in float32, all in one interleaved run."""
-    wrong = next((n for n in lengths if n < 1), None)
-    if wrong is not None or not lengths or not kinds or width < 1:
-        raise RegardError(
-            f"width {width}, lengths {', '.join(map(str, lengths)) or 'none'}, {len(kinds)} layers: at least one of "
-            "each, all from 1 on"
-        )
-    lengths, device = sorted(set(lengths)), setting.device
+    chosen, device = fitting(kinds, lengths, width), setting.device
     layers = {kind.name: kind.make(width).to(device).eval() for kind in kinds}
-    fitting = [(kind, n) for kind in kinds for n in lengths if COPIES * kind.held(n, width) <= FITS]
-    without = next((kind for kind in kinds if not any(kind is each for each, _ in fitting)), None)
-    if without is not None:
-        raise RegardError(
-            f"{without.name} at length {lengths[0]} and width {width} would hold more than {FITS >> 30} GB: choose "
-            "shorter lengths"
-        )
     inputs = {
-        n: torch.randn(1, n, width, device=device, requires_grad=backward) for n in {n for _, n in fitting}
+        n: torch.randn(1, n, width, device=device, requires_grad=backward) for n in {n for _, n in chosen}
     }
-    runs = {(kind.name, n): partial(_run, layers[kind.name], inputs[n], backward) for kind, n in fitting}
+    runs = {(kind.name, n): partial(_run, layers[kind.name], inputs[n], backward) for kind, n in chosen}
     times = measure(runs, setting.rounds, device)
     costs = [
         Cost(
@@ -123,7 +130,7 @@ def measure_costs(
             megabytes=peak_megabytes(runs[kind.name, n], device),
             operations=kind.operations(n, width),
         )
-        for kind, n in fitting
+        for kind, n in chosen
     ]
     found = Costs(width=width, backward=backward, costs=costs, growths=[])
     for kind in kinds:

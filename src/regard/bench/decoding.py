@@ -42,7 +42,7 @@ def decoding(setting: Setting) -> Iterator[Row]:
         tasks |= {"greedy, one by one": (1, texts[:2], True), "beam 4, one by one": (4, texts[:2], True)}
     with tempfile.TemporaryDirectory() as folder:
         names = contenders(lively_base(), Path(folder), precisions, setting.device)
-        everyone = {who: Worker(who, Path(folder), torch.get_num_threads(), setting.device) for who in names}
+        everyone = {who: Worker(who, Path(folder), setting.threads, setting.device) for who in names}
         try:
             for name, (size, some, alone) in tasks.items():
                 yield from _rows(name, everyone, (some, size, steps, alone, False), setting)

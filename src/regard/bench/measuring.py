@@ -119,5 +119,16 @@ def load() -> float:
     return round(os.getloadavg()[0], 2)
 
 
+def crowd(threads: int) -> str | None:
+    """What to know before measuring where others are at work; None: the cores are free.
+
+    Threads that wait for one another at the end of every loop lose a turn of the scheduler whenever one is put aside.
+    """
+    free = (os.cpu_count() or 1) - load()
+    if free > threads - 0.5:
+        return None
+    return f"load {load()} on {os.cpu_count()} cores: figures of {threads} threads will be off; wait, or use fewer --threads"
+
+
 def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []

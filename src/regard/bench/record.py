@@ -23,6 +23,7 @@ class Setting:
     """How it is measured."""
 
     device: str = "cpu"
+    threads: int = 1
     rounds: int = 5
     quick: bool = False
 
@@ -36,10 +37,11 @@ def begin(
     out: Path, *, device: str, threads: int | None, rounds: int, quick: bool = False
 ) -> tuple[Setting, dict[str, object]]:
     """Check what would fail in the end, choose device and threads, and say what the run depends on."""
-    setting = Setting(device=str(chosen_device(device)), rounds=rounds, quick=quick)
+    chosen = str(chosen_device(device))
     _check_folder(out)
     if threads is not None:
         torch.set_num_threads(threads)
+    setting = Setting(device=chosen, threads=torch.get_num_threads(), rounds=rounds, quick=quick)
     torch.manual_seed(0)
     command = shlex.join(["regard", *sys.argv[1:]])
     return setting, {"command": command, "device": setting.device, "rounds": rounds, **machine()}

@@ -35,6 +35,7 @@ def bench(
     """Time, memory and answers of regard and of the peers that are installed, side by side in one run."""
     from rich.console import Console
 
+    from regard.bench.measuring import crowd
     from regard.bench.peers import missing
     from regard.bench.record import begin
     from regard.bench.suites import check_suites, record_of, run_suite, table_of
@@ -43,6 +44,8 @@ def bench(
     device = "cuda" if gpu else "cpu"
     rounds = repeats or (3 if quick else 7)
     setting, about = begin(out, device=device, threads=threads, rounds=rounds, quick=quick)
+    if crowded := crowd(setting.threads):
+        say(crowded)
     if absent := missing():
         say(absent)
     console, found = Console(highlight=False), {}

@@ -39,7 +39,7 @@ def cost(
         bool, typer.Option("--backward", help="With the gradients of input and weights.")
     ] = False,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Interleaved rounds. Default: 7.", show_default=False)
+        int | None, typer.Option(min=1, help="Interleaved rounds. Default: 5.", show_default=False)
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help=f"Lengths up to {QUICK[-1]}, three rounds: some seconds.")
@@ -58,13 +58,18 @@ def cost(
     sizes = (QUICK if quick else LENGTHS) if lengths is None else [_length(part) for part in _parts(lengths)]
     from rich.console import Console
 
-    from regard.bench.cost import as_csv, measure_costs, record_of, tables
+    from regard.bench.cost import as_csv, fitting, measure_costs, record_of, tables
     from regard.bench.layers import choose_kinds
+    from regard.bench.measuring import crowd
     from regard.bench.record import begin
 
     kinds = choose_kinds(None if layers is None else _parts(layers))
-    rounds = repeats or (3 if quick else 7)
+    fitting(kinds, sizes, width)  # or refuse before anything is written
+    rounds = repeats or (3 if quick else 5)
     setting, about = begin(out, device=device, threads=threads, rounds=rounds, quick=quick)
+    if crowded := crowd(setting.threads):
+        say(crowded)
+    say(f"{len(kinds)} layers at {len(set(sizes))} lengths, {rounds} rounds …")
     found = measure_costs(kinds, sizes, width=width, setting=setting, backward=backward)
     record = record_of(found, kinds, about)
     files = record.write(out)
