@@ -41,7 +41,7 @@ from regard import (
     window,
 )
 from regard.bench.cost import Cost, Costs, Growth
-from regard.bench.cost import picture as costs
+from regard.bench.cost_record import picture as costs
 from regard.bench.layers import choose_kinds
 from regard.data.audio import together, tone
 from regard.data.augment import jitter_images

@@ -33,6 +33,13 @@ def test_what_is_run_here_is_timed_and_weighed():
     assert row.tokens_per_second is None
 
 
+def test_memory_that_is_not_known_is_not_told():
+    nobody = Contender(run=lambda: None, peak=lambda: float("nan"))
+    rows = contest("suite", "task", {"regard": nobody}, Setting(rounds=1))
+    assert rows[0].megabytes is None
+    assert table("Suite", rows).rows[1][3] == "–"
+
+
 def test_a_table_has_a_line_for_the_task_and_one_for_each():
     made = table("Suite", rows())
     assert [row[0] for row in made.rows] == ["task:", "regard", "other"]

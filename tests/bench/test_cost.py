@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from regard import RegardError
-from regard.bench.cost import as_csv, fitted, measure_costs, picture, record_of, tables
+from regard.bench.cost import fitted, measure_costs
+from regard.bench.cost_record import as_csv, picture, record_of, tables
 from regard.bench.layers import choose_kinds
 from regard.bench.record import Setting
 from regard.sight.pictures.scene import Stroke

@@ -2,7 +2,6 @@
 
 import os
 
-os.environ.setdefault(
-    "KINETO_LOG_LEVEL", "6"
-)  # the profiler that counts memory is chatty, and torch reads this once
+# The profiler that counts memory is chatty. torch reads these once, when it is loaded.
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")

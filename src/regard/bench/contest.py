@@ -1,5 +1,6 @@
 """A contest: several ways to do one thing, measured in interleaved rounds, and whether they gave the same answer."""
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class Row:
     spread: tuple[float, float]  # tenth and ninetieth percentile
     ratio: float  # its time over that of regard, within each round; median
     ratio_spread: tuple[float, float]
-    megabytes: float
+    megabytes: float | None  # None: not known here
     tokens_per_second: float | None
     check: str  # how its answer compares
 
@@ -58,7 +59,7 @@ def contest(
     for name, each in contenders.items():
         ratios = [theirs / own for theirs, own in zip(times[name], times[ours], strict=True)]
         milliseconds = statistics.median(times[name])
-        peak = each.peak or partial(peak_megabytes, each.run, setting.device)
+        peak = (each.peak or partial(peak_megabytes, each.run, setting.device))()
         rows.append(
             Row(
                 suite=suite,
@@ -68,7 +69,7 @@ def contest(
                 spread=spread(times[name]),
                 ratio=statistics.median(ratios),
                 ratio_spread=spread(ratios),
-                megabytes=peak(),
+                megabytes=None if math.isnan(peak) else peak,
                 tokens_per_second=None if tokens is None else 1e3 * tokens / milliseconds,
                 check=each.check,
             )
@@ -86,8 +87,12 @@ def table(title: str, rows: Sequence[Row]) -> Table:
             cells.append([f"{row.task}:", *[""] * (len(columns) - 1)])
         cell = [row.contender, near(row.milliseconds, row.spread)]
         cell += [short(row.tokens_per_second or 0.0)] if speed else []
-        cells.append([*cell, middle(row.ratio, row.ratio_spread), short(max(0.0, row.megabytes)), row.check])
+        cells.append([*cell, middle(row.ratio, row.ratio_spread), _held(row), row.check])
     return Table(title=title, columns=columns, rows=cells)
+
+
+def _held(row: Row) -> str:
+    return "–" if row.megabytes is None else short(row.megabytes)
 
 
 def bars(title: str, rows: Sequence[Row]) -> Bars:
@@ -104,7 +109,7 @@ def bars(title: str, rows: Sequence[Row]) -> Bars:
                 name=row.contender,
                 amount=1 / row.ratio,
                 ends=(1 / row.ratio_spread[1], 1 / row.ratio_spread[0]),
-                said=f"{1 / row.ratio:.2f}, {said}, {short(max(0.0, row.megabytes))} MB",
+                said=f"{1 / row.ratio:.2f}, {said}, {_held(row)} MB",
             )
         )
     shown = list(groups.items())[-SHOWN:]

@@ -58,7 +58,8 @@ def cost(
     sizes = (QUICK if quick else LENGTHS) if lengths is None else [_length(part) for part in _parts(lengths)]
     from rich.console import Console
 
-    from regard.bench.cost import as_csv, fitting, measure_costs, record_of, tables
+    from regard.bench.cost import fitting, measure_costs
+    from regard.bench.cost_record import as_csv, record_of, tables
     from regard.bench.layers import choose_kinds
     from regard.bench.measuring import crowd
     from regard.bench.record import begin
