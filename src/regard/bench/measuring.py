@@ -127,7 +127,7 @@ def crowd(threads: int) -> str | None:
     free = (os.cpu_count() or 1) - load()
     if free > threads - 0.5:
         return None
-    return f"load {load()} on {os.cpu_count()} cores: figures of {threads} threads will be off; wait, or use fewer --threads"
+    return f"load {load()} on {os.cpu_count()} cores: figures with --threads {threads} will be off; wait, or use fewer"
 
 
 def _lines(path: str) -> list[str]:
