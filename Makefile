@@ -24,14 +24,14 @@ check: $(VENV)/dev       ## formatting, lint, types, then the tests
 contracts: $(VENV)/dev   ## every combination of score, mask, dtype and kernel
 	@$(BIN)/python -m pytest -n 2 tests/contracts --grid
 
-bench: $(VENV)/dev       ## attention against the written-out form and against torch, side by side
-	@$(BIN)/python benchmarks/attention.py
+bench: $(VENV)/dev       ## attention, training and decoding beside the peers, in some minutes; OPTIONS=--quick in two
+	@$(BIN)/regard bench $(OPTIONS)
 
 page:            ## check, test and build the page of the explorer (needs Node ≥ 20.19; its build is committed)
 	@cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
 
 clean:           ## remove the environment, the pictures and the runs
-	rm -rf $(VENV) pictures runs web/node_modules
+	rm -rf $(VENV) bench cost pictures runs web/node_modules
 
 # torch goes first: whatever depends on it must find the pinned build already there.
 $(VENV)/core: pyproject.toml constraints.txt

@@ -13,7 +13,6 @@ import argparse
 import json
 import random
 import statistics
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -21,26 +20,21 @@ from pathlib import Path
 import torch
 from measuring import machine, measure, peak_megabytes, spread
 from torch import Tensor
-from torch.nn import functional as F
 
-from regard import (
-    Additive,
-    Bilinear,
-    Call,
-    Cosine,
-    Dot,
-    LowRank,
-    ScaledDot,
-    Score,
-    attend,
-    causal,
-    lengths,
-    weigh,
+from regard.bench.attention import (
+    BATCH,
+    FITS,
+    HEADS,
+    HIDDEN,
+    WIDTH,
+    Mixed,
+    contenders,
+    masked_contenders,
+    run_once,
+    scores,
 )
 
-BATCH, HEADS, WIDTH, HIDDEN = 2, 8, 64, 128
 ROUNDS = {128: 30, 256: 20, 512: 12, 1024: 6, 2048: 3, 4096: 3}  # by length
-FITS = 3 * 2**30  # the written-out form is left out where it would hold more than this
 
 
 @dataclass(frozen=True)
@@ -58,81 +52,11 @@ class Row:
     megabytes: float
 
 
-def scores() -> dict[str, Score]:
-    """The six, with one set of weights a head; additive has one head, as in the translators that use it."""
-    return {
-        "dot": Dot(),
-        "scaled dot": ScaledDot(),
-        "cosine": Cosine(0.1, learned=True),
-        "bilinear": Bilinear(WIDTH, WIDTH, heads=HEADS),
-        "low-rank 16": LowRank(WIDTH, WIDTH, rank=16, heads=HEADS),
-        "additive 128": Additive(WIDTH, WIDTH, hidden=HIDDEN),
-    }
-
-
-def contenders(name: str, score: Score, length: int) -> tuple[dict[str, Callable[[], Tensor]], list[Tensor]]:
-    """What runs against what, and the inputs that gradients are taken of."""
-    shape = (1, 1, length, WIDTH) if isinstance(score, Additive) else (BATCH, HEADS, length, WIDTH)
-    query, key, value = (torch.randn(shape, requires_grad=True) for _ in range(3))
-    call = Call(query, key, score=score)
-    runs = {
-        "regard": lambda: attend(call, value),
-        "written out": lambda: weigh(call) @ value,
-        "torch": lambda: F.scaled_dot_product_attention(query, key, value),
-    }
-    if by_hand := typed_by_hand(score, query, key, value):
-        runs["by hand"] = by_hand
-    held = shape[0] * shape[1] * length**2 * 4 * (3 * HIDDEN if isinstance(score, Additive) else 4)
-    if held > FITS:
-        del runs["written out"]
-    inputs = [query, key, value, *(weight for weight in score.parameters() if weight.requires_grad)]
-    return runs, inputs
-
-
-def typed_by_hand(score: Score, query: Tensor, key: Tensor, value: Tensor) -> Callable[[], Tensor] | None:
-    """The same score as one would type it around torch's attention: what its own arithmetic costs at the least."""
-    sdpa = F.scaled_dot_product_attention
-    match score:
-        case Cosine():
-            return lambda: sdpa(
-                F.normalize(query, dim=-1) / score.log_temperature.exp(),
-                F.normalize(key, dim=-1),
-                value,
-                scale=1.0,
-            )
-        case Bilinear():
-            return lambda: sdpa(query @ score.weight, key, value, scale=1.0)
-        case LowRank():
-            return lambda: sdpa(query @ score.query_weight.mT @ score.key_weight, key, value, scale=1.0)
-    return None
-
-
-def masked_contenders(length: int) -> tuple[dict[str, Callable[[], Tensor]], list[Tensor]]:
-    """What contract 3 costs: a padded causal batch, with and without zeroing the padding first."""
-    query, key, value = (torch.randn(BATCH, HEADS, length, WIDTH, requires_grad=True) for _ in range(3))
-    mask = causal() & lengths(torch.tensor([length, length * 2 // 3]))
-    runs = {
-        "regard": lambda: attend(query, key, value, mask),
-        "torch": lambda: F.scaled_dot_product_attention(query, key, value, is_causal=True),
-    }
-    return runs, [query, key, value]
-
-
-def _run(run: Callable[[], Tensor], inputs: list[Tensor], backward: bool) -> None:
-    if backward:
-        torch.autograd.grad(run().sum(), inputs, allow_unused=True)
-    else:
-        with torch.no_grad():
-            run()
-
-
-def rows_of(
-    name: str, length: int, runs: dict[str, Callable[[], Tensor]], inputs: list[Tensor], rounds: int
-) -> list[Row]:
+def rows_of(name: str, length: int, runs: dict[str, Mixed], inputs: list[Tensor], rounds: int) -> list[Row]:
     """Both modes of every contender, as rows."""
     rows = []
     for mode in ("forward", "forward + backward"):
-        timed = {name: partial(_run, run, inputs, mode != "forward") for name, run in runs.items()}
+        timed = {name: partial(run_once, run, inputs, mode != "forward") for name, run in runs.items()}
         times = measure(timed, rounds)
         for contender, run in timed.items():
             ratios = [mine / other for mine, other in zip(times[contender], times["torch"], strict=True)]
@@ -248,10 +172,10 @@ def main() -> None:
         if options.quick and length > 1024:
             break
         for name, score in scores().items():
-            rows += rows_of(
-                name, length, *contenders(name, score, length), max(3, rounds // (3 if options.quick else 1))
-            )
-        rows += rows_of("padded causal", length, *masked_contenders(length), rounds)
+            runs, inputs, _ = contenders(score, length)
+            rows += rows_of(name, length, runs, inputs, max(3, rounds // (3 if options.quick else 1)))
+        runs, inputs, _ = masked_contenders(length)
+        rows += rows_of("padded causal", length, runs, inputs, rounds)
         (options.out / "attention.md").write_text(table(rows, about))
         (options.out / "attention.json").write_text(
             json.dumps({"machine": about, "rows": [asdict(row) for row in rows]}, indent=1)

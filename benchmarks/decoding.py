@@ -12,34 +12,18 @@ run.
 """
 
 import argparse
-import importlib
-import importlib.util
 import json
-import multiprocessing
 import random
 import statistics
 import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from measuring import calm_run, machine, once, spread
-from safetensors.torch import load_file, save_file
+from measuring import machine, spread
 
-from regard.data.batches import END, SPECIAL, Sequences
-from regard.decoding.beam import beam
-from regard.decoding.greedy import greedy
-from regard.errors import RegardError
-from regard.interop.ctranslate2 import save_ctranslate2
-from regard.interop.marian import save_marian
-from regard.layers.lowering import lower
-from regard.models.transformer import Transformer, TransformerConfig
-
-WORDS = 10_000
-Texts = list[list[int]]
-Decode = Callable[[Texts, int, int], Texts]  # sources, beam size and steps to texts without END
+from regard.bench.decoding import WORDS, Texts, Worker, contenders, lively_base, sources
+from regard.bench.peers import missing
 
 
 @dataclass(frozen=True)
@@ -55,165 +39,6 @@ class Row:
     ]  # regard over it: by our precision; median, tenth, ninetieth
     megabytes: float
     equal: float  # share of texts equal to those of regard in float32
-
-
-def lively_base() -> Transformer:
-    """A base Transformer whose texts differ and never end."""
-    torch.manual_seed(0)
-    model = Transformer(_config()).eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.ndim == 1:
-                weight.add_(torch.randn_like(weight), alpha=0.05)
-        output = model.get_parameter("output.weight")
-        output.mul_(2)
-        output[: len(SPECIAL)] = 0
-    return model
-
-
-def _config() -> TransformerConfig:
-    return TransformerConfig(norm="after", tied="none", source_vocabulary=WORDS, target_vocabulary=WORDS)
-
-
-def sources(count: int) -> Texts:
-    """As long as captions are: 7 to 24 tokens."""
-    generator = torch.Generator().manual_seed(1)
-    sizes = torch.randint(6, 24, (count,), generator=generator).tolist()
-    return [[*torch.randint(4, WORDS, (size,), generator=generator).tolist(), END] for size in sizes]
-
-
-def regard_decoder(model: Any) -> Decode:
-    """Our own decoders."""
-
-    def decode(texts: Texts, size: int, steps: int) -> Texts:
-        source = Sequences.of(texts)
-        if size == 1:
-            return [each.tokens for each in greedy(model, source, limits=steps)]
-        return [best[0].tokens for best in beam(model, source, size=size, limits=steps, penalty=0.0)]
-
-    return decode
-
-
-def ctranslate2_decoder(folder: Path, precision: str, threads: int) -> Decode:
-    """CTranslate2, all sentences in one batch."""
-    import ctranslate2
-
-    translator = ctranslate2.Translator(
-        str(folder), device="cpu", compute_type=precision, inter_threads=1, intra_threads=threads
-    )
-    names = _names()
-    numbers = {name: number for number, name in enumerate(names)}
-
-    def decode(texts: Texts, size: int, steps: int) -> Texts:
-        words = [[names[token] for token in row] for row in texts]
-        found = translator.translate_batch(
-            words, beam_size=size, max_decoding_length=steps, length_penalty=0.0, max_batch_size=0
-        )
-        return [[numbers[word] for word in each.hypotheses[0]] for each in found]
-
-    return decode
-
-
-def marian_decoder(folder: Path) -> Decode:
-    """Hugging Face's generate."""
-    transformers: Any = importlib.import_module("transformers")
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    model = transformers.MarianMTModel.from_pretrained(folder).eval()
-    model.generation_config.suppress_tokens = None  # the model never wants them, and nobody else looks
-
-    def decode(texts: Texts, size: int, steps: int) -> Texts:
-        source = Sequences.of(texts)
-        with torch.inference_mode():
-            found = model.generate(
-                input_ids=source.tokens,
-                attention_mask=source.real.long(),
-                num_beams=size,
-                do_sample=False,
-                max_new_tokens=steps,
-                length_penalty=0.0,
-            )
-        return [row[1:] for row in found.tolist()]
-
-    return decode
-
-
-def _names() -> list[str]:
-    return [*SPECIAL, *(f"w{number}" for number in range(len(SPECIAL), WORDS))]
-
-
-def contenders(model: Transformer, folder: Path, precisions: list[str]) -> list[str]:
-    """Everybody who is installed; the weights are written where they find them."""
-    found = [f"regard {precision}" for precision in precisions]
-    save_file(model.state_dict(), folder / "model.safetensors")
-    try:
-        save_ctranslate2(model, folder / "ctranslate2", source=_names(), target=_names())
-        found += ["ctranslate2 float32", "ctranslate2 int8"]
-    except RegardError as error:
-        print(f"left out: {error}")
-    if importlib.util.find_spec("transformers") is not None:
-        save_marian(model, folder / "marian")
-        found.append("transformers float32")
-    return found
-
-
-class Worker:
-    """A contender in a process of its own: two libraries of threads in one process spin on each other's cores."""
-
-    def __init__(self, who: str, folder: Path, threads: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._asking, answering = context.Pipe()
-        self._process = context.Process(target=_serve, args=(answering, who, folder, threads), daemon=True)
-        self._process.start()
-
-    def ask(self, what: str, *given: Any) -> Any:
-        """Its texts, the milliseconds of a run, or the megabytes it took."""
-        self._asking.send((what, *given))
-        return self._asking.recv()
-
-
-def _serve(answering: Any, who: str, folder: Path, threads: int) -> None:
-    torch.set_num_threads(threads)
-    name, precision = who.split()
-    if name == "regard":
-        model = Transformer(_config()).eval()
-        model.load_state_dict(load_file(folder / "model.safetensors"))
-        decode = regard_decoder(lower(model, precision))
-    elif name == "ctranslate2":
-        decode = ctranslate2_decoder(folder / "ctranslate2", precision, threads)
-    else:
-        decode = marian_decoder(folder / "marian")
-    while True:
-        what, texts, size, steps, alone, calmly = answering.recv()
-        run = _runner(decode, texts, size, steps, alone)
-        if what == "texts":
-            answering.send(run())
-        elif what == "time":
-            answering.send(calm_run(run) if calmly else once(run))
-        else:
-            answering.send(resident_rise(run))
-
-
-def _runner(decode: Decode, texts: Texts, size: int, steps: int, alone: bool) -> Callable[[], Texts]:
-    if alone:
-        return lambda: [decode([text], size, steps)[0] for text in texts]
-    return lambda: decode(texts, size, steps)
-
-
-def resident_rise(run: Callable[[], object]) -> float:
-    """Megabytes by which the peak of the resident set passes its level before the run; Linux only, else NaN."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
-    except OSError:
-        return float("nan")
-    before = _status("VmRSS")
-    run()
-    return (_status("VmHWM") - before) / 1024
-
-
-def _status(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def task(
@@ -254,7 +79,7 @@ def task(
                 statistics.median(speeds),
                 spread(speeds),
                 ratios,
-                everyone[who].ask("memory", *given),
+                everyone[who].ask("rise", *given),
                 same / len(texts),
             )
         )
@@ -318,6 +143,7 @@ def main() -> None:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         names = contenders(lively_base(), Path(folder), given.precisions)
+        print(missing() or "every peer is installed")
         everyone = {who: Worker(who, Path(folder), given.threads) for who in names}
         if given.only is not None:
             everyone = {who: run for who, run in everyone.items() if given.only in who or "regard" in who}

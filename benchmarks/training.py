@@ -15,7 +15,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,117 +23,19 @@ from typing import Any
 import numpy as np
 import torch
 from measuring import machine, peak_megabytes, spread
-from torch import Tensor, nn
-from torch.nn import functional as F
 
-from regard.data.batches import Pairs
+from regard.bench.measuring import wait
+from regard.bench.training import Peer, Update, our_updates, peer_updates
 from regard.data.corpus import Corpus
 from regard.data.feeds import PairFeed
 from regard.data.pairs import Parallel, read_pairs
 from regard.data.tokenized import tokenize_pairs
 from regard.data.tokenizer import Tokenizer
-from regard.layers.positions import Sinusoidal
 from regard.models import transformer
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import TransformerConfig
 from regard.runs.settings import Training
-from regard.training.distribution import World
-from regard.training.state import State
-from regard.training.turns import Turn
-from regard.training.update import Updater
 
 PEAK = 990e12  # dense bfloat16 operations a second of an H100 or H200
-Update = Callable[[], int]  # makes one update, says how many real tokens it was of
-
-
-class Peer(nn.Module):
-    """torch.nn.Transformer with what it needs to be trained."""
-
-    waves: Tensor
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        width = config.width
-        self.embedding = nn.Embedding(config.target_vocabulary, width)
-        nn.init.normal_(self.embedding.weight, std=width**-0.5)
-        self.core = nn.Transformer(
-            width,
-            config.heads,
-            config.depth,
-            config.decoder_depth,
-            config.inner,
-            config.dropout,
-            batch_first=True,
-            norm_first=True,
-        )
-        self.dropout = nn.Dropout(config.dropout)
-        self.smoothing = config.smoothing
-        self.register_buffer("waves", Sinusoidal(width)(torch.arange(512)))
-
-    def forward(self, batch: Pairs) -> Tensor:
-        """The mean loss of the real target tokens."""
-        source, target = batch.source, batch.target
-        start = target.tokens.new_ones(len(target), 1)
-        given = torch.cat([start, target.tokens[:, :-1]], 1)
-        size = given.shape[1]
-        ahead = torch.ones(size, size, dtype=torch.bool, device=given.device).triu(1)
-        vectors = self.core(
-            self._embedded(source.tokens),
-            self._embedded(given),
-            tgt_mask=ahead,
-            src_key_padding_mask=~source.real,
-            tgt_key_padding_mask=~target.real,
-            memory_key_padding_mask=~source.real,
-            tgt_is_causal=True,
-        )
-        logits = F.linear(vectors, self.embedding.weight)
-        return F.cross_entropy(
-            logits.flatten(0, 1), target.tokens.flatten(), ignore_index=0, label_smoothing=self.smoothing
-        )
-
-    def _embedded(self, tokens: Tensor) -> Tensor:
-        scaled = self.embedding(tokens) * self.embedding.embedding_dim**0.5
-        return self.dropout(scaled + self.waves[: tokens.shape[1]])
-
-
-def peer_updates(
-    config: TransformerConfig, batches: Iterator[Any], dtype: torch.dtype, device: str
-) -> Update:
-    """Updates of torch.nn.Transformer."""
-    model = Peer(config).to(device).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-
-    def update() -> int:
-        batch = next(batches)
-        count = int(batch.source.lengths.sum() + batch.target.lengths.sum())
-        batch = batch.to(device)
-        optimiser.zero_grad(set_to_none=True)
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
-            loss = model(batch)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        return count
-
-    return update
-
-
-def our_updates(
-    config: TransformerConfig, feed: Any, order: Iterator[Sequence[int]], settings: Training, device: str
-) -> Update:
-    """Updates of regard, by what trains every recipe."""
-    torch.manual_seed(0)
-    feed = PairFeed(feed.sources, feed.targets, budget=1, seed=0, packed=True)
-    state = State(Transformer(config).to(device).train(), settings)
-    updater = Updater(state, settings, world=World(torch.device(device)), seed=0)
-    sizes = feed.sources.lengths + feed.targets.lengths + 2
-
-    def update() -> int:
-        samples = next(order)
-        work = updater.prepare(feed, Turn(0, 0, samples))
-        updater.apply(work, updater.compute(work, stop=False))
-        return int(sizes[samples].sum())
-
-    return update
 
 
 def data_of(folder: Path, size: int, kept: Path | None = None) -> PairFeed:
@@ -191,12 +93,6 @@ def operations(config: TransformerConfig, feed: PairFeed) -> float:
     return float(total / (source.sum() + target.sum()))
 
 
-def sync(device: str) -> None:
-    """Wait for the device."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
 def rates(contenders: dict[str, Update], rounds: int, each: int, device: str) -> dict[str, list[float]]:
     """Real tokens a second of every contender in every round, which is `each` updates; interleaved."""
     for update in contenders.values():
@@ -205,24 +101,12 @@ def rates(contenders: dict[str, Update], rounds: int, each: int, device: str) ->
     found: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name in random.sample(list(contenders), len(contenders)):
-            sync(device)
+            wait(device)
             start = time.perf_counter()
             tokens = sum(contenders[name]() for _ in range(each))
-            sync(device)
+            wait(device)
             found[name].append(tokens / (time.perf_counter() - start))
     return found
-
-
-def peak_of(update: Update, device: str) -> float:
-    """The most memory that an update holds beyond the weights, in megabytes."""
-    if device != "cuda":
-        return peak_megabytes(update)
-    sync(device)
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    update()
-    sync(device)
-    return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
 def main() -> None:
@@ -266,7 +150,7 @@ def contest(
     for dtype in (getattr(torch, name) for name in chosen.precisions):
         for name, order in peers.items():
             batches = map(feed.batch, order)
-            contenders[f"torch, {name}, {_name(dtype)}"] = peer_updates(config, batches, dtype, device)
+            contenders[f"torch, {name}, {_name(dtype)}"] = peer_updates(Peer(config), batches, dtype, device)
     settings = Training(batch=budget, precision="bfloat16")
     if device == "cpu":
         contenders["regard"] = our_updates(config, feed, in_random_order(count, rows, 3), settings, device)
@@ -279,7 +163,7 @@ def contest(
             contenders[name] = our_updates(config, feed, as_packed(feed, budget, 3), way, device)
     each = chosen.each or (1 if device == "cpu" else 10)
     found = rates(contenders, chosen.rounds, each, device)
-    peaks = {name: peak_of(update, device) for name, update in contenders.items()}
+    peaks = {name: peak_megabytes(update, device) for name, update in contenders.items()}
     return {
         "sentences": rows,
         "updates a round": each,

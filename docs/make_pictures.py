@@ -5,6 +5,7 @@ python docs/make_pictures.py --out here   # into another folder
 """
 
 import argparse
+import json
 import runpy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,9 @@ from regard import (
     weigh,
     window,
 )
+from regard.bench.cost import Cost, Costs, Growth
+from regard.bench.cost_record import picture as costs
+from regard.bench.layers import choose_kinds
 from regard.data.audio import together, tone
 from regard.data.augment import jitter_images
 from regard.data.batches import END, START, Sequences
@@ -655,6 +659,21 @@ def precision(path: Path) -> None:
     Chart(title="A linear map in 8 bits", note=note, x="x", series=series).png(path)
 
 
+def cost(path: Path) -> None:
+    """What was measured of each kind of layer, from the figures that are kept with the results."""
+    kept = json.loads((Path(__file__).parents[1] / "benchmarks" / "results" / "cost.json").read_text())
+    found = Costs(
+        width=kept["width"],
+        backward=kept["backward"],
+        costs=[Cost(**each) for each in kept["costs"]],
+        growths=[Growth(**each) for each in kept["growths"]],
+    )
+    costs(found, choose_kinds(None)).png(path)
+    with Image.open(path) as drawn:
+        few = drawn.quantize(64)  # of its many shades: half the bytes
+    few.save(path, optimize=True)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "attention": attention,
     "scale": scale,
@@ -689,6 +708,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "schedules": schedules,
     "penalty": penalty,
     "precision": precision,
+    "cost": cost,
 }
 
 

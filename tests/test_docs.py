@@ -94,6 +94,7 @@ NOT_RUN = {
     'regard look runs/numbers "nine hundred and ninety-nine"': LONG,
     'regard look runs/numbers "nine hundred and ninety-nine" --export page.html': LONG,
     "python docs/make_screenshots.py runs/demo runs/digits digit.png": "needs a browser and trained runs",
+    "regard bench --quick": "takes minutes; tests/bench and tests/cli/test_bench.py run its parts",
     "regard demo": ".ci/run runs it as `make demo`",
     "regard --install-completion": "changes the reader's shell",
     "pip install .": ".ci/run builds the wheel and installs it into a clean environment",

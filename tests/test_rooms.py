@@ -9,7 +9,19 @@ import regard
 
 PACKAGE = Path(regard.__file__).parent
 # From the top of the house to its foundations: a room may import those after it.
-ROOMS = ["cli", "sight", "training", "runs", "decoding", "interop", "models", "layers", "attention", "data"]
+ROOMS = [
+    "cli",
+    "bench",
+    "sight",
+    "training",
+    "runs",
+    "decoding",
+    "interop",
+    "models",
+    "layers",
+    "attention",
+    "data",
+]
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

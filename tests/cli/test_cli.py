@@ -41,6 +41,7 @@ def test_asking_for_help_does_not_import_torch(arguments):
 
 VERBS = [
     "demo", "train", "resume", "translate", "score", "generate", "classify", "evaluate", "recipes", "info", "gallery",
+    "cost", "bench",
 ]  # fmt: skip
 
 

@@ -8,7 +8,9 @@ import typer
 
 from regard import __version__
 from regard.cli import (
+    bench,
     classify,
+    cost,
     demo,
     evaluate,
     export,
@@ -70,6 +72,8 @@ for verb, examples in (
     (info.info, info.EXAMPLES),
     (recipes.recipes, recipes.EXAMPLES),
     (gallery.gallery, gallery.EXAMPLES),
+    (cost.cost, cost.EXAMPLES),
+    (bench.bench, bench.EXAMPLES),
 ):
     app.command(epilog=_examples(examples))(verb)
 

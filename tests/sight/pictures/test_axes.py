@@ -41,6 +41,15 @@ def test_a_logarithmic_axis_has_powers_of_ten_equally_far_apart():
     assert axis([3.0, 18.0], kind="log").ticks == (2.0, 5.0, 10.0, 20.0)
 
 
+def test_a_tight_logarithmic_axis_ends_at_its_values():
+    found = axis([128, 8192], kind="log", tight=True)
+    assert (found.low, found.high) == (128, 8192)
+    assert found.ticks == (200.0, 500.0, 1000.0, 2000.0, 5000.0)
+    assert [found.at(n) for n in (128, 1024, 8192)] == pytest.approx([0, 0.5, 1])
+    assert axis([300, 400], kind="log", tight=True).ticks == (300, 400)
+    assert axis([64, 64], kind="log", tight=True).low < 64
+
+
 def test_percent_is_a_hundred_times_the_value():
     found = axis([0.0, 0.985], kind="percent", count=3)
     assert found.names() == ("0 %", "50 %", "100 %")

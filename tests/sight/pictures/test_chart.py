@@ -52,6 +52,14 @@ def test_on_a_logarithmic_axis_equal_factors_are_equally_high():
     assert [a - b for a, b in pairwise(heights)] == pytest.approx([260 / 3] * 3)
 
 
+def test_on_two_logarithmic_axes_a_power_is_a_straight_line():
+    points = [(n, 3.0 * n**2) for n in (1, 10, 100, 1000)]
+    chart = Chart(series=[Series(name="n²", points=points)], log=True, log_x=True)
+    places = strokes(chart, HUES[0])[0].places
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(places)]
+    assert [step for each in steps for step in each] == pytest.approx([560 / 3, steps[0][1]] * 3)
+
+
 @pytest.mark.parametrize("missing", [None, float("nan"), float("inf")])
 def test_what_is_missing_is_a_gap(missing):
     points = [(0, 1.0), (1, 2.0), (2, missing), (3, 2.0), (4, 1.0), (5, missing), (6, 1.5)]
@@ -154,6 +162,7 @@ def test_hostile_names_stay_text(text):
         ({"series": []}, "no point to draw"),
         ({"series": [Series(name="a", points=[(0, None)])]}, "no point to draw"),
         ({"series": [LINE], "log": True}, "log=True with a value of 0"),
+        ({"series": [LINE], "log_x": True}, "log_x=True with a value of 0"),
         ({"series": [LINE], "log": True, "percent": True}, "an axis has one of them"),
         ({"series": [LINE] * 9}, "9 series"),
     ],

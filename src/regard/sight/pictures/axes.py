@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -43,7 +43,8 @@ def axis(values: Sequence[float], *, kind: Kind = "plain", count: int = 5, tight
     """An axis over finite values with about `count` ticks. A `tight` one ends at the values, others at ticks."""
     low, high = min(values), max(values)
     if kind == "log":
-        return _log_axis(low, high, count)
+        found = _log_axis(low, high, count)
+        return _tightened(found, low, high) if tight and high > low else found
     size = max(abs(low), abs(high))
     constant = high / 2 - low / 2 <= max(_SAME * size, 1e-290)
     if constant and tight:
@@ -71,6 +72,12 @@ def ticks_over(low: float, high: float, *, count: int, outward: bool = False) ->
     numbers = range(down(first - slack), up(last + slack) + 1)
     ticks = [float(f"{number * step:.12g}") for number in numbers]  # 0.30000000000000004 is 0.3
     return [tick for tick in ticks if math.isfinite(tick)]
+
+
+def _tightened(found: Axis, low: float, high: float) -> Axis:
+    """A logarithmic axis from the first value to the last, with the ticks between them."""
+    between = tuple(tick for tick in found.ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9))
+    return replace(found, low=low, high=high, ticks=between or (low, high))
 
 
 def _log_axis(low: float, high: float, count: int) -> Axis:

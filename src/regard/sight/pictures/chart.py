@@ -31,6 +31,7 @@ class Chart(Drawn):
     y: str = ""
     series: Sequence[Series]
     log: bool = False
+    log_x: bool = False  # the axis of x too
     percent: bool = False
     note: str = ""
     width: float = 560.0  # of the plot alone
@@ -46,11 +47,15 @@ class Chart(Drawn):
             raise RegardError(
                 f"the chart {self.title or self.y!r} has no point to draw: every value is missing"
             )
-        lowest = min(y for series in self.series for run in series.runs() for _, y in run)
-        if self.log and lowest <= 0:
-            raise RegardError(
-                f"log=True with a value of {lowest:g}: a logarithmic axis has positive values only"
-            )
+        places = [place for series in self.series for run in series.runs() for place in run]
+        for name, log, values in (
+            ("log", self.log, [y for _, y in places]),
+            ("log_x", self.log_x, [x for x, _ in places]),
+        ):
+            if log and min(values) <= 0:
+                raise RegardError(
+                    f"{name}=True with a value of {min(values):g}: a logarithmic axis has positive values only"
+                )
 
     def named(self) -> list[Series]:
         """The series with a name of their own, in the order of their colours."""
@@ -62,7 +67,8 @@ class Chart(Drawn):
         xs = [x for x, _ in places] if self.across is None else list(self.across)
         kind: Kind = "log" if self.log else "percent" if self.percent else "plain"
         count = max(3, round(self.height / 55))
-        return axis(xs, count=max(2, round(self.width / 90)), tight=True), axis(
+        along: Kind = "log" if self.log_x else "plain"
+        return axis(xs, kind=along, count=max(2, round(self.width / 90)), tight=True), axis(
             [y for _, y in places], kind=kind, count=count
         )
 
@@ -121,7 +127,9 @@ class Chart(Drawn):
     def _names(self, plot: Plot, names: list[str]) -> list[Mark]:
         """Names right of the plot, each as near to the end of its line as the others let it be."""
         ends = [series.runs()[-1][-1][1] if series.runs() else plot.up.low for series in self.named()]
-        rows = spread([plot.place(0, end)[1] for end in ends], _ROW, (plot.top, plot.top + plot.height))
+        rows = spread(
+            [plot.place(plot.across.low, end)[1] for end in ends], _ROW, (plot.top, plot.top + plot.height)
+        )
         marks: list[Mark] = []
         x = plot.left + plot.width + 14
         for number, (series, name, y) in enumerate(zip(self.named(), names, rows, strict=True)):

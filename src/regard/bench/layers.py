@@ -1,0 +1,203 @@
+"""The kinds of layers whose cost is compared (Vaswani 2017, table 1): each maps n vectors of width d to n others.
+
+| layer          | operations | sequential | longest path | numbers held |
+|----------------|------------|------------|--------------|--------------|
+| self-attention | n²·d       | 1          | 1            | n·d          |
+| written out    | n²·d       | 1          | 1            | n²           |
+| window         | n·w·d      | 1          | n / w        | n·d          |
+| recurrent      | n·d²       | n          | n            | n·d          |
+| convolution    | k·n·d²     | 1          | n / k        | n·d          |
+| dense          | n·d²       | 1          | none         | n·d          |
+
+*Written out* is self-attention that holds its weights. A path is how many steps lead from one position to another.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from einops import rearrange
+from einops.layers.torch import Rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.attend import attend
+from regard.attention.masks import keep
+from regard.attention.multihead import MultiHeadAttention
+from regard.attention.weights import weigh
+from regard.errors import RegardError
+from regard.layers.feedforward import FeedForward
+from regard.layers.recurrence import Recurrence
+
+WINDOW = 64  # w: a position sees those less than so many away
+KERNEL = 3  # k: positions that a convolution sees
+INNER = 4  # width inside the dense map, over d
+Count = Callable[[int, int], int]  # of a length n and a width d
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of layer, and what theory says of it."""
+
+    name: str
+    make: Callable[[int], nn.Module]  # of a width
+    order: str  # of its operations, as the table has it
+    exponent: int  # of n in that
+    operations: Count  # multiplications and additions, forward
+    sequential: str
+    path: str
+    held: Count  # numbers, up to a factor
+    held_exponent: int  # of n in that
+
+
+def kinds() -> dict[str, Kind]:
+    """All of them, by name."""
+    every = (
+        Kind(
+            name="self-attention",
+            make=lambda d: MultiHeadAttention(d, heads(d)),
+            order="n²·d",
+            exponent=2,
+            operations=lambda n, d: _projections(n, d) + 4 * n * n * d,
+            sequential="1",
+            path="1",
+            held=lambda n, d: n * d,
+            held_exponent=1,
+        ),
+        Kind(
+            name="written out",
+            make=lambda d: Mixing(d, lambda query, key, value: weigh(query, key) @ value),
+            order="n²·d",
+            exponent=2,
+            operations=lambda n, d: _projections(n, d) + 4 * n * n * d,
+            sequential="1",
+            path="1",
+            held=lambda n, d: heads(d) * n * n,
+            held_exponent=2,
+        ),
+        Kind(
+            name="window",
+            make=lambda d: Mixing(d, windowed),
+            order="n·w·d",
+            exponent=1,
+            operations=lambda n, d: _projections(n, d) + 4 * n * 3 * WINDOW * d,
+            sequential="1",
+            path="n / w",
+            held=lambda n, d: n * d,
+            held_exponent=1,
+        ),
+        Kind(
+            name="recurrent",
+            make=States,
+            order="n·d²",
+            exponent=1,
+            operations=lambda n, d: 16 * n * d * d,  # four gates, each of the input and of the state
+            sequential="n",
+            path="n",
+            held=lambda n, d: n * d,
+            held_exponent=1,
+        ),
+        Kind(
+            name="convolution",
+            make=lambda d: nn.Sequential(
+                Rearrange("b n d -> b d n"),
+                nn.Conv1d(d, d, KERNEL, padding=KERNEL // 2),
+                Rearrange("b d n -> b n d"),
+            ),
+            order="k·n·d²",
+            exponent=1,
+            operations=lambda n, d: 2 * KERNEL * n * d * d,
+            sequential="1",
+            path="n / k",
+            held=lambda n, d: n * d,
+            held_exponent=1,
+        ),
+        Kind(
+            name="dense",
+            make=lambda d: FeedForward(d, INNER * d),
+            order="n·d²",
+            exponent=1,
+            operations=lambda n, d: 4 * INNER * n * d * d,
+            sequential="1",
+            path="none",
+            held=lambda n, d: n * d,
+            held_exponent=1,
+        ),
+    )
+    return {kind.name: kind for kind in every}
+
+
+def choose_kinds(names: list[str] | None) -> list[Kind]:
+    """Those of these names; None: all."""
+    every = kinds()
+    unknown = next((name for name in names or [] if name not in every), None)
+    if unknown is not None:
+        raise RegardError(f"layer {unknown!r}: choose from {', '.join(every)}")
+    return list(every.values()) if names is None else [every[name] for name in dict.fromkeys(names)]
+
+
+def heads(width: int) -> int:
+    """Eight heads, or as many as divide the width."""
+    return math.gcd(8, width)
+
+
+class Mixing(nn.Module):
+    """Multi-head attention whose heads are mixed by any function of query, key and value."""
+
+    def __init__(self, width: int, mix: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.attention, self.mix = MultiHeadAttention(width, heads(width)), mix
+
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+        """What each position takes from the others."""
+        parts = [
+            rearrange(part, "b n (h d) -> b h n d", h=self.attention.heads)
+            for part in self.attention.input.together(x)
+        ]
+        return self.attention.output(rearrange(self.mix(*parts), "b h n d -> b n (h d)"))
+
+
+class States(nn.Module):
+    """The states of an LSTM."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.recurrence = Recurrence(width, width, cell="lstm")
+
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+        """One at every position."""
+        return self.recurrence(x)[0]
+
+
+def windowed(
+    query: Float[Tensor, "b h n d"],
+    key: Float[Tensor, "b h n d"],
+    value: Float[Tensor, "b h n d"],
+    size: int = WINDOW,
+) -> Float[Tensor, "b h n d"]:
+    """`attend` under `window(size)`, in n·size steps: a block of queries sees its own block of keys and two neighbours.
+
+    The mask alone does not make attention cheaper: a kernel that is told it as a matrix goes over all n² pairs.
+    """
+    batch, count = query.shape[0], query.shape[2]
+    blocks = -(-count // size)
+    filling = blocks * size - count
+    queries = rearrange(F.pad(query, (0, 0, 0, filling)), "b h (m w) d -> (b m) h w d", m=blocks)
+    keys, values = (
+        rearrange(part.unfold(2, 3 * size, size), "b h m d w -> (b m) h w d")
+        for part in (F.pad(each, (0, 0, size, size + filling)) for each in (key, value))
+    )
+    row = torch.arange(size, device=query.device)[:, None]
+    column = torch.arange(3 * size, device=query.device) - size  # from the block's first query
+    first = torch.arange(0, blocks * size, size, device=query.device)[:, None, None]
+    there = (first + column >= 0) & (first + column < count) & (first + row < count)
+    allowed = ((row - column).abs() < size) & there
+    mixed = attend(queries, keys, values, keep(allowed.repeat(batch, 1, 1)[:, None]))
+    return rearrange(mixed, "(b m) h w d -> b h (m w) d", m=blocks)[:, :, :count]
+
+
+def _projections(n: int, d: int) -> int:
+    """Query, key, value and output."""
+    return 8 * n * d * d

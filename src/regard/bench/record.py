@@ -1,0 +1,97 @@
+"""What is written down of a measurement: figures, tables, pictures, and what they depended on."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.bench.measuring import machine
+from regard.bench.tables import Table
+from regard.errors import RegardError
+from regard.runs.load import chosen_device
+from regard.sight.pictures.scene import Picture, write
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """How it is measured."""
+
+    device: str = "cpu"
+    threads: int = 1
+    rounds: int = 5
+    quick: bool = False
+
+    @property
+    def gpu(self) -> bool:
+        """Whether it is measured on a GPU."""
+        return self.device.startswith("cuda")
+
+
+def begin(
+    out: Path, *, device: str, threads: int | None, rounds: int, quick: bool = False
+) -> tuple[Setting, dict[str, object]]:
+    """Check what would fail in the end, choose device and threads, and say what the run depends on."""
+    chosen = str(chosen_device(device))
+    _check_folder(out)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    setting = Setting(device=chosen, threads=torch.get_num_threads(), rounds=rounds, quick=quick)
+    torch.manual_seed(0)
+    command = shlex.join(["regard", *sys.argv[1:]])
+    return setting, {"command": command, "device": setting.device, "rounds": rounds, **machine()}
+
+
+def _check_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RegardError(f"--out {out}: {error.strerror}; choose a folder that can be written to") from None
+    if not os.access(out, os.W_OK):
+        raise RegardError(f"--out {out}: it cannot be written to; choose another folder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A measurement, ready to be written."""
+
+    name: str  # of its files
+    title: str
+    about: Mapping[str, object]
+    notes: Sequence[str]
+    tables: Sequence[Table]
+    figures: Mapping[str, Any]  # for JSON
+    pictures: Mapping[str, Picture] = field(default_factory=dict)  # by the names of their files
+    more: Mapping[str, str] = field(default_factory=dict)  # other files and what is in them
+
+    def json(self) -> str:
+        """The figures and what they depended on."""
+        return json.dumps({"about": self.about, **self.figures}, indent=1, ensure_ascii=False) + "\n"
+
+    def markdown(self) -> str:
+        """The tables, with notes and pictures."""
+        lines = [f"# {self.title}", "", f"Made by `{self.about['command']}`. {self.depended()}.", ""]
+        lines += [*self.notes, "", *(f"![{name}]({name}.png)\n" for name in self.pictures)]
+        return "\n".join([*lines, *(table.markdown() for table in self.tables)])
+
+    def depended(self) -> str:
+        """What the run depended on, in a line."""
+        return "; ".join(f"{name}: {value}" for name, value in self.about.items() if name != "command")
+
+    def write(self, folder: Path) -> list[Path]:
+        """Everything into a folder; the names of the files."""
+        texts = {f"{self.name}.json": self.json(), f"{self.name}.md": self.markdown(), **self.more}
+        for name, text in texts.items():
+            (folder / name).write_text(text, "utf-8")
+        files = [folder / name for name in texts]
+        for name, picture in self.pictures.items():
+            drawn = [folder / f"{name}{suffix}" for suffix in (".png", ".svg")]
+            for file in drawn:
+                write(picture, file)
+            files += drawn
+        return files
