@@ -16,15 +16,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from einops import rearrange
 from einops.layers.torch import Rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention.attend import attend
-from regard.attention.masks import keep
+from regard.attention.kernels.blocks import block_of
+from regard.attention.masks import window
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.weights import weigh
 from regard.errors import RegardError
@@ -79,10 +78,10 @@ def kinds() -> dict[str, Kind]:
         ),
         Kind(
             name="window",
-            make=lambda d: Mixing(d, windowed),
+            make=lambda d: Mixing(d, _local),
             order="n·w·d",
             exponent=1,
-            operations=lambda n, d: _projections(n, d) + 4 * n * 3 * WINDOW * d,
+            operations=lambda n, d: _projections(n, d) + 4 * n * _seen(n) * d,
             sequential="1",
             path="n / w",
             held=lambda n, d: n * d,
@@ -171,31 +170,14 @@ class States(nn.Module):
         return self.recurrence(x)[0]
 
 
-def windowed(
-    query: Float[Tensor, "b h n d"],
-    key: Float[Tensor, "b h n d"],
-    value: Float[Tensor, "b h n d"],
-    size: int = WINDOW,
-) -> Float[Tensor, "b h n d"]:
-    """`attend` under `window(size)`, in n·size steps: a block of queries sees its own block of keys and two neighbours.
+def _local(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value, window(WINDOW))
 
-    The mask alone does not make attention cheaper: a kernel that is told it as a matrix goes over all n² pairs.
-    """
-    batch, count = query.shape[0], query.shape[2]
-    blocks = -(-count // size)
-    filling = blocks * size - count
-    queries = rearrange(F.pad(query, (0, 0, 0, filling)), "b h (m w) d -> (b m) h w d", m=blocks)
-    keys, values = (
-        rearrange(part.unfold(2, 3 * size, size), "b h m d w -> (b m) h w d")
-        for part in (F.pad(each, (0, 0, size, size + filling)) for each in (key, value))
-    )
-    row = torch.arange(size, device=query.device)[:, None]
-    column = torch.arange(3 * size, device=query.device) - size  # from the block's first query
-    first = torch.arange(0, blocks * size, size, device=query.device)[:, None, None]
-    there = (first + column >= 0) & (first + column < count) & (first + row < count)
-    allowed = ((row - column).abs() < size) & there
-    mixed = attend(queries, keys, values, keep(allowed.repeat(batch, 1, 1)[:, None]))
-    return rearrange(mixed, "(b m) h w d -> b h (m w) d", m=blocks)[:, :, :count]
+
+def _seen(n: int) -> int:
+    """Keys that a query is multiplied with under the window: those around its block, or all where these are few."""
+    around = block_of(1 - WINDOW, WINDOW - 1) + 2 * (WINDOW - 1)
+    return n if n < 2 * around else around
 
 
 def _projections(n: int, d: int) -> int:

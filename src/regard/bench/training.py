@@ -44,7 +44,7 @@ def training(setting: Setting) -> Iterator[Row]:
         source_vocabulary=WORDS,
         target_vocabulary=WORDS,
     )
-    device, settings = setting.device, Training(replay="on" if setting.gpu else "off")
+    device, settings = setting.device, Training(replay="recorded" if setting.gpu else "none")
     with autocast(settings, torch.device(device), Transformer(config)):
         lowered = torch.is_autocast_enabled(torch.device(device).type)
     dtype = torch.bfloat16 if lowered else torch.float32
