@@ -12,23 +12,13 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from regard.sight.kernels.cells import cells_kernel
 from regard.sight.kernels.keys import keys_kernel
+from regard.sight.kernels.once import once_kernel, settle_kernel
 from regard.sight.kernels.rows import rows_kernel
 from regard.sight.kernels.terms import Terms
+from regard.sight.kernels.tilings import Tiling, room_of, tiling_of, tiling_of_once
 
 _GRAIN = 16  # keys whose masses a warp can sum alone
 MOST = 64  # keys in a list of the heaviest: beyond, the lists crowd the registers
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tiling:
-    """How many rows a program owns, how many it goes over at a time, its warps, and the tiles under way."""
-
-    tall: int
-    size: int
-    warps: int
-    stages: int
-    registers: int | None = None  # the most a thread may have, so that more programs run beside one another
-    described: bool = True  # whether tiles are brought by the copy engine
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,6 +30,16 @@ class Rows:
     peak: Float[Tensor, "entries q"]
     keys: Int[Tensor, "entries q n"]
     weights: Float[Tensor, "entries q n"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Once:
+    """What one pass says, when the log-sum-exp is known."""
+
+    entropy: Float[Tensor, "entries q"]
+    peak: Float[Tensor, "entries q"]
+    received: Float[Tensor, "entries k"] | None
+    cells: Float[Tensor, "entries h w"] | None  # sums, not averages
 
 
 def look(
@@ -61,7 +61,7 @@ def look(
     spans = None if packed is None else _spans(packed.asking, packed.asked, tiling.tall)
     with _on(query):
         rows_kernel[(entries * blocks,)](
-            query, key, _descriptor(key, tiling, _room(terms)), positions, terms.ranges, *_ids(terms), spans, terms.slopes,
+            query, key, _descriptor(key, tiling, room_of(terms)), positions, terms.ranges, *_ids(terms), spans, terms.slopes,
             rows.level, rows.entropy, rows.peak, rows.keys, rows.weights,
             queries, key.shape[-2], *_heads(terms),
             *query.stride()[:3], *key.stride()[:3], terms.scale, terms.shift, terms.low or 0, terms.high or 0,
@@ -91,7 +91,7 @@ def collect(
     spans = None if packed is None else _spans(packed.asked, packed.asking, tiling.tall)
     with _on(query):
         keys_kernel[(entries * tiles,)](
-            query, _descriptor(query, tiling, _room(terms)), key, level, terms.ranges, *_ids(terms), spans, terms.slopes,
+            query, _descriptor(query, tiling, room_of(terms)), key, level, terms.ranges, *_ids(terms), spans, terms.slopes,
             received, cells, queries, keys, *_heads(terms), height, width,
             *query.stride()[:3], *key.stride()[:3], terms.scale, terms.shift, terms.low or 0, terms.high or 0,
             TALL=tiling.tall, SIZE=tiling.size,
@@ -103,6 +103,59 @@ def collect(
     if where is None:
         return received, cells[..., : keys // _GRAIN].reshape(entries, height, width, -1).sum(-1)
     return received, torch.nn.functional.pad(cells, (0, 1))[..., where.to(cells.device)].sum(-1)
+
+
+def fits_once(terms: Terms, size: tuple[int, int] | None) -> bool:
+    """Whether one pass can answer, given the log-sum-exp: in 16 bits, and a map whose cells hold whole tiles."""
+    queries, keys = terms.query.shape[-2], terms.key.shape[-2]
+    if terms.query.dtype == torch.float32 or _exact(terms) or room_of(terms) > 128:
+        return False
+    if size is None:
+        return True
+    return not (queries % size[0] or keys % (size[1] * _GRAIN)) and queries // size[0] % 64 == 0
+
+
+def once(
+    terms: Terms,
+    level: Tensor,
+    size: tuple[int, int] | None = None,
+    *,
+    received: bool = True,
+    tiling: Tiling | None = None,
+) -> Once:
+    """Everything in one pass over the keys of every query, of which the log-sum-exp is known."""
+    query, key = terms.query, terms.key
+    queries, keys, entries = query.shape[-2], key.shape[-2], terms.entries
+    height, width = size or (0, 0)
+    tiling = tiling or tiling_of_once(terms, band=queries // height if size else None, received=received)
+    blocks = -(-queries // tiling.tall)
+    rows = torch.empty(2, entries, queries, device=query.device)
+    count = entries * (keys + height * width) if received or size else 0
+    raw = torch.zeros(count, dtype=torch.int64, device=query.device) if count else None
+    packed = terms.documents
+    spans = None if packed is None else _spans(packed.asking, packed.asked, tiling.tall)
+    finest = 2.0 ** (62 - (queries - 1).bit_length())
+    sides = max(1, 16 * tiling.warps // tiling.size)
+    with _on(query):
+        once_kernel[(entries * blocks,)](
+            query, key, _descriptor(key, tiling, room_of(terms)), terms.ranges, *_ids(terms), spans, terms.slopes,
+            level, rows[0], rows[1], raw, None if raw is None or not size else raw[entries * keys :],
+            queries, keys, *_heads(terms), height, width,
+            *query.stride()[:3], *key.stride()[:3], terms.scale, terms.shift, terms.low or 0, terms.high or 0, finest,
+            TALL=tiling.tall, SIZE=tiling.size, GIVEN=raw is not None, MAP=size is not None,
+            DOWN=tiling.warps // sides, SIDES=sides,
+            STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers,
+            **{name: flag for name, flag in _flags(terms).items() if name not in ("LANES", "EXACT")},
+        )  # fmt: skip
+        masses = torch.empty(count, device=query.device)
+        if raw is not None:
+            settle_kernel[(-(-count // 1024),)](raw, masses, count, 1 / finest, SIZE=1024)
+    return Once(
+        entropy=rows[0],
+        peak=rows[1],
+        received=masses[: entries * keys].view(entries, keys) if count else None,
+        cells=masses[entries * keys :].view(entries, height, width) if size else None,
+    )
 
 
 def _meeting(size: tuple[int, int] | None, queries: int, tile: int) -> int:
@@ -135,41 +188,11 @@ def cut(terms: Terms, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"]) -> Fl
     return weights
 
 
-def tiling_of(terms: Terms, *, top: int = 0, band: int | None = None, owner: str = "queries") -> Tiling:
-    """The sizes of tiles, from what was measured on an H200 (benchmarks/results/evidence_tilings.md).
-
-    `owner` is what a program owns, queries or keys; `band` how many queries a row of the map has, if there is one.
-    """
-    room = _room(terms)
-    if terms.query.dtype == torch.float32:
-        return Tiling(tall=64, size=32, warps=4, stages=2, described=False)
-    if room > 128:
-        return Tiling(tall=64, size=min(64, _within(band)), warps=4, stages=2)
-    if top:
-        return Tiling(tall=64, size=64, warps=4, stages=3, registers=128)
-    if _within(band) < 128:
-        return Tiling(tall=128, size=_within(band), warps=4, stages=3, registers=168)
-    if owner == "queries" and room == 128:
-        return Tiling(tall=128, size=128, warps=8, stages=2, registers=128)
-    return Tiling(tall=64, size=128, warps=4, stages=2, registers=128)
-
-
-def _within(band: int | None) -> int:
-    """The largest tile of which a band has at least one, so that no tile meets three; 16 is the smallest there is."""
-    return next((size for size in (128, 64, 32) if band is None or band >= size), 16)
-
-
-def _room(terms: Terms) -> int:
-    return max(16, triton.next_power_of_2(terms.query.shape[-1]))
-
-
 def _flags(terms: Terms) -> dict[str, Any]:
     return {
         "WIDTH": terms.query.shape[-1],
-        "ROOM": _room(terms),
-        # Triton's interpreter cannot multiply bfloat16.
-        "EXACT": terms.query.dtype == torch.float32
-        or (triton.knobs.runtime.interpret and terms.query.dtype == torch.bfloat16),
+        "ROOM": room_of(terms),
+        "EXACT": _exact(terms),
         # Where a tensor core leaves the columns of a product: two to a thread, four threads to a row.
         "LANES": 1 if terms.query.dtype == torch.float32 else 4,
         "SLOPED": terms.slopes is not None,
@@ -177,6 +200,13 @@ def _flags(terms: Terms) -> dict[str, Any]:
         "HIGH": terms.high is not None,
         "PACKED": terms.documents is not None,
     }
+
+
+def _exact(terms: Terms) -> bool:
+    """Whether products are made without a tensor core. Triton's interpreter cannot multiply bfloat16."""
+    return terms.query.dtype == torch.float32 or (
+        triton.knobs.runtime.interpret and terms.query.dtype == torch.bfloat16
+    )
 
 
 def _heads(terms: Terms) -> tuple[int, int, int]:
