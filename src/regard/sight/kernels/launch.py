@@ -106,13 +106,16 @@ def collect(
 
 
 def fits_once(terms: Terms, size: tuple[int, int] | None) -> bool:
-    """Whether one pass can answer, given the log-sum-exp: in 16 bits, and a map whose cells hold whole tiles."""
+    """Whether one pass can answer, given the log-sum-exp: in 16 bits, and a map whose cells are of whole tiles."""
     queries, keys = terms.query.shape[-2], terms.key.shape[-2]
     if terms.query.dtype == torch.float32 or _exact(terms) or room_of(terms) > 128:
         return False
     if size is None:
         return True
-    return not (queries % size[0] or keys % (size[1] * _GRAIN)) and queries // size[0] % 64 == 0
+    return not (queries % (size[0] * 64) or keys % (size[1] * 64))
+
+
+SUMMED = True
 
 
 def once(
@@ -127,7 +130,7 @@ def once(
     query, key = terms.query, terms.key
     queries, keys, entries = query.shape[-2], key.shape[-2], terms.entries
     height, width = size or (0, 0)
-    tiling = tiling or tiling_of_once(terms, band=queries // height if size else None, received=received)
+    tiling = tiling or tiling_of_once(terms, size)
     blocks = -(-queries // tiling.tall)
     rows = torch.empty(2, entries, queries, device=query.device)
     count = entries * (keys + height * width) if received or size else 0
@@ -143,7 +146,7 @@ def once(
             queries, keys, *_heads(terms), height, width,
             *query.stride()[:3], *key.stride()[:3], terms.scale, terms.shift, terms.low or 0, terms.high or 0, finest,
             TALL=tiling.tall, SIZE=tiling.size, GIVEN=raw is not None, MAP=size is not None,
-            DOWN=tiling.warps // sides, SIDES=sides,
+            DOWN=tiling.warps // sides, SIDES=sides, SUMMED=SUMMED,
             STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers,
             **{name: flag for name, flag in _flags(terms).items() if name not in ("LANES", "EXACT")},
         )  # fmt: skip

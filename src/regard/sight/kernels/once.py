@@ -15,8 +15,6 @@ import triton.language as tl
 
 from regard.sight.kernels.tiles import HIDDEN, biased, bring, limits, meeting, place, reach, stretch
 
-GRAIN = tl.constexpr(16)  # keys whose masses a warp can sum alone
-
 
 @triton.jit
 @no_type_check
@@ -36,17 +34,19 @@ def apart(tile, DOWN: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def fold(below, parts, m, l, t, DOWN: tl.constexpr):
+def fold(below, parts, m, l, t, DOWN: tl.constexpr, SUMMED: tl.constexpr):
     """Learn from a tile of scores − level, and 2 to the power of them."""
     a, b, c, d = apart(below, DOWN)
     p, q, r, s = apart(parts, DOWN)
     m = tl.maximum(m, tl.maximum(a, b))
-    l += p + q
+    if SUMMED:
+        l += p + q
     t += p * a  # each one operation, a fused multiply-add
     t += q * b
     if below.shape[0] > 16 * DOWN:
         m = tl.maximum(m, tl.maximum(c, d))
-        l += r + s
+        if SUMMED:
+            l += r + s
         t += r * c
         t += s * d
     return m, l, t
@@ -67,10 +67,10 @@ def deposit(pointers, masses, fixed, spoilt, inside):
 def go_over(
     q, level, key, key_descriptor, batch, kv_head, row, mine, asked, begin, end,
     first_query, last_query, first_key, last_key, keys, stride_kb, stride_kh, stride_kn, scale, slope, move, low, high,
-    fixed, spoilt, received, cells, width, m, l, t,
+    fixed, spoilt, received, cells, wide, m, l, t, held, edge, cell,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, SLOPED: tl.constexpr,
     LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, MASKED: tl.constexpr, GIVEN: tl.constexpr,
-    MAP: tl.constexpr, DOWN: tl.constexpr, SIDES: tl.constexpr, STAGES: tl.constexpr,
+    MAP: tl.constexpr, DOWN: tl.constexpr, SIDES: tl.constexpr, SUMMED: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Go over the keys from `begin` to `end`."""
     for start in tl.range(begin, end, SIZE, num_stages=STAGES):
@@ -94,18 +94,19 @@ def go_over(
             seen = meeting(row, nearest, farthest, theirs, mine, PACKED)
             parts = tl.where(seen, parts, 0.0)
             below = tl.where(seen, below, HIDDEN)
-        m, l, t = fold(below, parts, m, l, t, DOWN)
+        m, l, t = fold(below, parts, m, l, t, DOWN, SUMMED)
         if GIVEN:
-            sides = tl.arange(0, SIDES)[None, :]
             got = tl.sum(tl.reshape(parts, (SIZE, SIDES, TALL // SIDES)), 2)
-            to = column[:, None] + 0 * sides
+            to = column[:, None] + tl.zeros([1, SIDES], tl.int32)
             deposit(received + to, got, fixed, spoilt, to < keys)
             if MAP:
-                at = start + tl.arange(0, SIZE // GRAIN) * GRAIN
-                masses = tl.sum(tl.reshape(got, (SIZE // GRAIN, GRAIN, SIDES)), 1)
-                to = (at.to(tl.int64) * width // keys)[:, None] + 0 * sides
-                deposit(cells + to, masses, fixed, spoilt, at[:, None] + 0 * sides < keys)
-    return m, l, t
+                held += got
+                if start + SIZE >= edge:
+                    deposit(cells + cell, tl.sum(tl.sum(held, 1), 0), fixed, spoilt, None)
+                    held = tl.zeros_like(held)
+                    cell += 1
+                    edge += wide
+    return m, l, t, held, edge, cell
 
 
 @triton.jit
@@ -116,7 +117,7 @@ def once_kernel(
     stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, move, low, high, fixed,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, SLOPED: tl.constexpr,
     LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, GIVEN: tl.constexpr, MAP: tl.constexpr,
-    DOWN: tl.constexpr, SIDES: tl.constexpr, STAGES: tl.constexpr,
+    DOWN: tl.constexpr, SIDES: tl.constexpr, SUMMED: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Everything said of TALL queries of one head, and what they give to its keys."""
     blocks = tl.cdiv(queries, TALL)
@@ -157,9 +158,15 @@ def once_kernel(
     t = tl.zeros([DOWN, 8, TALL], tl.float32)
     if GIVEN:
         received += entry.to(tl.int64) * keys
+    held = tl.zeros([SIZE, SIDES], tl.float32)
+    wide = 0  # never read when there is no map
+    edge = 0
+    cell = start.to(tl.int64)
     if MAP:
-        band = ((block * TALL).to(tl.int64) * height // queries).to(tl.int32)
-        cells += (entry.to(tl.int64) * height + band) * width
+        wide = keys // width
+        column = start // wide
+        edge = (column + 1) * wide
+        cell = (entry.to(tl.int64) * height + block * TALL // (queries // height)) * width + column
     for part in tl.static_range(3):
         # Before the open keys, the open keys, and after them: only in the open part may everybody look at everything.
         if part == 0:
@@ -168,14 +175,17 @@ def once_kernel(
             begin, end = open_start, open_stop
         else:
             begin, end = open_stop, stop
-        m, l, t = go_over(
+        m, l, t, held, edge, cell = go_over(
             q, known, key, key_descriptor, batch, kv_head, row, mine, theirs, begin, end,
             first_query, last_query, first_key, last_key, keys, stride_kb, stride_kh, stride_kn,
-            scale, slope, move, low, high, fixed, spoilt, received, cells, width, m, l, t,
-            TALL, SIZE, WIDTH, ROOM, SLOPED, LOW, HIGH, PACKED, part != 1, GIVEN, MAP, DOWN, SIDES, STAGES,
+            scale, slope, move, low, high, fixed, spoilt, received, cells, wide, m, l, t, held, edge, cell,
+            TALL, SIZE, WIDTH, ROOM, SLOPED, LOW, HIGH, PACKED, part != 1, GIVEN, MAP, DOWN, SIDES, SUMMED, STAGES,
         )  # fmt: skip
+    if MAP:  # noqa: SIM102  # the one is known to the compiler, the other is not
+        if edge <= keys:
+            deposit(cells + cell, tl.sum(tl.sum(held, 1), 0), fixed, spoilt, None)
     largest = tl.max(tl.max(m, 0), 0)  # the lanes and warps meet
-    total = tl.sum(tl.sum(l, 0), 0)
+    total = tl.sum(tl.sum(l, 0), 0) if SUMMED else tl.full([TALL], 1.0, tl.float32)
     total = tl.where(looking & (total != 0.0), total, 1.0)
     inner = tl.sum(tl.sum(t, 0), 0)
     spread = 0.6931471805599453 * (tl.log2(total) - inner / total)  # were the level exact, `total` would be 1

@@ -39,11 +39,15 @@ def tiling_of(terms: Terms, *, top: int = 0, band: int | None = None, owner: str
     return Tiling(tall=64, size=128, warps=4, stages=2, registers=128)
 
 
-def tiling_of_once(terms: Terms, *, band: int | None, received: bool) -> Tiling:
+def tiling_of_once(terms: Terms, size: tuple[int, int] | None) -> Tiling:
     """The same for the pass that is told the log-sum-exp, in which tiles lie on their side."""
-    if room_of(terms) == 128 and (band is None or band % 128 == 0):
+    queries, keys = terms.query.shape[-2], terms.key.shape[-2]
+    band, wide = (128, 128) if size is None else (queries // size[0], keys // size[1])
+    if room_of(terms) == 128 and band % 128 == 0:
         return Tiling(tall=128, size=64, warps=8, stages=2, registers=128)
-    return Tiling(tall=64, size=128, warps=4, stages=2, registers=168)
+    if wide % 128 == 0:
+        return Tiling(tall=64, size=128, warps=4, stages=2, registers=168)
+    return Tiling(tall=64, size=64, warps=4, stages=3, registers=128)
 
 
 def _within(band: int | None) -> int:
