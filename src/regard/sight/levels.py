@@ -14,7 +14,6 @@ _TELLING: dict[Any, int | None] = {
     _aten._scaled_dot_product_cudnn_attention.default: 4,
     _aten._scaled_dot_product_efficient_attention.default: 4,
     _aten._scaled_dot_product_flash_attention.default: None,
-    _aten._scaled_dot_product_flash_attention_for_cpu.default: None,
 }
 
 
