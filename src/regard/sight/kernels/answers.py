@@ -34,8 +34,11 @@ def answer(
     if not answered:
         return left
     told = terms(call)
-    known = None if level is None else level.reshape(told.entries, -1) * math.log2(math.e)
+    level = None if level is None else level.reshape(told.entries, -1)
+    known = None if level is None else level * math.log2(math.e)
     if known is not None and not ranking and _once(told, known, looking, receiving, pooling):
+        for asked in looking:
+            asked.logsumexp = level
         return left
     if known is None or looking or ranking:
         rows = launch.look(told, top=max((q.count for q in ranking), default=0))
@@ -64,7 +67,7 @@ def _once(
         return False
     found = launch.once(told, level, size, received=bool(receiving))
     for asked in looking:
-        asked.logsumexp, asked.entropy, asked.peak = level * math.log(2), found.entropy, found.peak
+        asked.entropy, asked.peak = found.entropy, found.peak
     for got in receiving:
         got.received = found.received
     for pooled in pooling:

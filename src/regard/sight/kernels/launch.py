@@ -1,5 +1,6 @@
 """Launching the kernels: sizes of tiles, grids, and what is put together afterwards."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from regard.sight.kernels.cells import cells_kernel
+from regard.sight.kernels.heaviest import bunches_kernel, sift_kernel
 from regard.sight.kernels.keys import keys_kernel
 from regard.sight.kernels.once import once_kernel, settle_kernel
 from regard.sight.kernels.rows import rows_kernel
@@ -18,6 +20,7 @@ from regard.sight.kernels.terms import Terms
 from regard.sight.kernels.tilings import Tiling, room_of, tiling_of, tiling_of_once
 
 _GRAIN = 16  # keys whose masses a warp can sum alone
+FEW = 8  # keys in a list that bunches are kept for
 MOST = 64  # keys in a list of the heaviest: beyond, the lists crowd the registers
 
 
@@ -65,10 +68,46 @@ def look(
             rows.level, rows.entropy, rows.peak, rows.keys, rows.weights,
             queries, key.shape[-2], *_heads(terms),
             *query.stride()[:3], *key.stride()[:3], terms.scale, terms.shift, terms.low or 0, terms.high or 0,
-            TALL=tiling.tall, SIZE=tiling.size, TOP=top, SLOTS=triton.next_power_of_2(max(top, 1)),
+            TALL=tiling.tall, SIZE=tiling.size, TOP=top, SLOTS=1 << max(top - 1, 0).bit_length(),
             STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers, **_flags(terms),
         )  # fmt: skip
     return rows
+
+
+def heaviest(terms: Terms, top: int, level: Tensor | None = None, *, tiling: Tiling | None = None) -> Rows:
+    """The heaviest keys of every query, at most FEW; without a level, also everything else that is said of queries."""
+    tiling = tiling or tiling_of(terms, top=top)
+    query, key = terms.query, terms.key
+    queries, entries = query.shape[-2], terms.entries
+    rows = torch.empty(3, entries, queries, device=query.device)
+    found = Rows(
+        level=rows[0] if level is None else level,
+        entropy=rows[1],
+        peak=rows[2],
+        keys=torch.empty(entries, queries, top, dtype=torch.long, device=query.device),
+        weights=torch.empty(entries, queries, top, device=query.device),
+    )
+    slots, few, flags = 1 << (top - 1).bit_length(), 16, _flags(terms)
+    bunch = torch.empty(entries, queries, slots, dtype=torch.int32, device=query.device)
+    packed = terms.documents
+    spans = None if packed is None else _spans(packed.asking, packed.asked, tiling.tall)
+    with _on(query):
+        bunches_kernel[(entries * -(-queries // tiling.tall),)](
+            query, key, _descriptor(key, tiling, room_of(terms)), terms.ranges, *_ids(terms), spans, terms.slopes,
+            found.level, found.entropy, found.peak, bunch,
+            queries, key.shape[-2], *_heads(terms),
+            *query.stride()[:3], *key.stride()[:3], terms.scale, terms.shift, terms.low or 0, terms.high or 0,
+            TALL=tiling.tall, SIZE=tiling.size, SLOTS=slots, KNOWN=level is not None,
+            STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers, **flags,
+        )  # fmt: skip
+        sift_kernel[(entries * -(-queries // few),)](
+            query, key, terms.ranges, *_ids(terms), terms.slopes, found.level, bunch, found.keys, found.weights,
+            queries, key.shape[-2], *_heads(terms),
+            *query.stride()[:3], *key.stride()[:3], terms.scale, terms.shift, terms.low or 0, terms.high or 0,
+            TALL=few, BUNCH=tiling.size // flags["LANES"], TOP=top, SLOTS=slots,
+            **{name: flag for name, flag in flags.items() if name != "EXACT"},
+        )  # fmt: skip
+    return found
 
 
 def collect(
@@ -222,7 +261,10 @@ def _ids(terms: Terms) -> tuple[Tensor | None, Tensor | None]:
 
 
 def _on(tensor: Tensor) -> Any:
-    return torch.cuda.device(tensor.device) if tensor.is_cuda else torch.no_grad()
+    """The device of a tensor, as the current one."""
+    if not tensor.is_cuda or tensor.device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(tensor.device)
 
 
 def _descriptor(tensor: Tensor, tiling: Tiling, room: int) -> TensorDescriptor | None:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-import triton
 
 from regard.sight.kernels.terms import Terms
 
@@ -56,4 +55,5 @@ def _within(band: int | None) -> int:
 
 
 def room_of(terms: Terms) -> int:
-    return max(16, triton.next_power_of_2(terms.query.shape[-1]))
+    """Numbers of a query in a tile: a power of two."""
+    return max(16, 1 << (terms.query.shape[-1] - 1).bit_length())
