@@ -154,9 +154,6 @@ def fits_once(terms: Terms, size: tuple[int, int] | None) -> bool:
     return not (queries % (size[0] * 64) or keys % (size[1] * 64))
 
 
-SUMMED = True
-
-
 def once(
     terms: Terms,
     level: Tensor,
@@ -185,7 +182,8 @@ def once(
             queries, keys, *_heads(terms), height, width,
             *query.stride()[:3], *key.stride()[:3], terms.scale, terms.shift, terms.low or 0, terms.high or 0, finest,
             TALL=tiling.tall, SIZE=tiling.size, GIVEN=raw is not None, MAP=size is not None,
-            DOWN=tiling.warps // sides, SIDES=sides, SUMMED=SUMMED,
+            DOWN=tiling.warps // sides, SIDES=sides,
+            EVEN=terms.ranges is None and not (queries % tiling.tall or keys % tiling.size),
             STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers,
             **{name: flag for name, flag in _flags(terms).items() if name not in ("LANES", "EXACT")},
         )  # fmt: skip
