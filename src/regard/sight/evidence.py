@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 class Question(ABC, Generic[Answer]):
     """Something asked of every strip of a call."""
 
-    def begin(self, call: Call) -> None:  # noqa: B027  # some need nothing
+    def begin(self, call: Call) -> None:
         """Strips are coming: make room for what they tell."""
 
     @abstractmethod

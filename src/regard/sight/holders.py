@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 _Holders = dict[str, list[Any]]
-_found: list[tuple[object, list[Any]]] = []  # what was imported when we looked last, and who may hold a function
+_found: list[
+    tuple[object, list[Any]]
+] = []  # what was imported when we looked last, and who may hold a function
 
 
 def holders(originals: Mapping[str, Any]) -> _Holders:

@@ -60,9 +60,7 @@ class _Watcher(Bystander):
     chosen: Callable[[Call], Call]
     ask: Sequence[Question] | None
 
-    def see(
-        self, call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None
-    ) -> None:
+    def see(self, call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None) -> None:
         name = caller(self.names, within)
         if name is None or not (self.wanted is None or self.wanted(name)):
             return

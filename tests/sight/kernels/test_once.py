@@ -103,7 +103,9 @@ def test_nan_that_is_looked_at_is_told() -> None:
 
 
 def test_the_forward_pass_tells_it_and_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(levels._TELLING, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
+    monkeypatch.setitem(
+        levels._TELLING, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None
+    )
     dtype = torch.float16 if torch.get_default_device().type == "cuda" else torch.float32
 
     class Attending(nn.Module):

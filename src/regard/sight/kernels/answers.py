@@ -10,7 +10,8 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.sight.evidence import Looking, Pooling, Question, Ranking, Receiving, Summing
 from regard.sight.kernels import launch
-from regard.sight.kernels.terms import Terms, terms
+from regard.sight.kernels.collecting import collect
+from regard.sight.kernels.terms import terms
 
 
 def answer(
@@ -18,8 +19,8 @@ def answer(
 ) -> list[Question[Any]]:
     """Answer what the kernels know; the questions that are left are for the strips.
 
-    One pass is enough when the log-sum-exp is known and cells are of whole tiles. Otherwise queries take one pass,
-    which finds it, keys and a map take a second one, and every further map one more.
+    When the log-sum-exp is known, one pass is enough for queries, keys and a map. Otherwise queries take one pass,
+    which finds it, and keys another. A map whose cells are not of whole tiles takes a pass of its own.
     """
     looking = [
         q.looking if isinstance(q, Summing) else q for q in questions if isinstance(q, Looking | Summing)
@@ -33,46 +34,44 @@ def answer(
     left = [q for q in questions if not isinstance(q, Summing) and id(q) not in answered]
     if not answered:
         return left
-    told = terms(call)
+    told, count = terms(call), max((q.count for q in ranking), default=0)
     level = None if level is None else level.reshape(told.entries, -1)
     known = None if level is None else level * math.log2(math.e)
-    if known is not None and not ranking and _once(told, known, looking, receiving, pooling):
+    at_once = known is not None and launch.fits_once(told, None) and bool(receiving or pooling)
+    if known is None or count > launch.FEW or (not at_once and looking):
+        rows = launch.heaviest(told, count) if 0 < count <= launch.FEW else launch.look(told, top=count)
+        _rank(ranking, rows)
+        known = rows.level if known is None else known
         for asked in looking:
-            asked.logsumexp = level
-        return left
-    if known is None or looking or ranking:
-        rows = launch.look(told, top=max((q.count for q in ranking), default=0))
-        known = rows.level
-        for asked in looking:
-            asked.logsumexp, asked.entropy, asked.peak = known * math.log(2), rows.entropy, rows.peak
-        for ranked in ranking:
-            ranked.keys = rows.keys[..., : ranked.count].contiguous()
-            ranked.weights = rows.weights[..., : ranked.count].contiguous()
+            asked.logsumexp, asked.entropy, asked.peak = rows.level * math.log(2), rows.entropy, rows.peak
+        looking = []
+    elif ranking:
+        _rank(ranking, launch.heaviest(told, count, known))
+    size = next(((q.height, q.width) for q in pooling if launch.fits_once(told, (q.height, q.width))), None)
+    size = size if at_once else None
     received: Tensor | None = None
     for pooled in pooling:
-        received, pooled.cells = launch.collect(told, known, (pooled.height, pooled.width))
+        if (pooled.height, pooled.width) != size:
+            received, pooled.cells = collect(told, known, (pooled.height, pooled.width))
+    if at_once and (looking or size or received is None):
+        found = launch.once(told, known, size)
+        received = found.received
+        for asked in looking:
+            asked.logsumexp, asked.entropy, asked.peak = level, found.entropy, found.peak
+        for pooled in pooling:
+            if (pooled.height, pooled.width) == size:
+                pooled.cells = found.cells
     for got in receiving:
         if received is None:
-            received = launch.collect(told, known)[0]
+            received = collect(told, known)[0]
         got.received = received
     return left
 
 
-def _once(
-    told: Terms, level: Tensor, looking: list[Looking], receiving: list[Receiving], pooling: list[Pooling]
-) -> bool:
-    """Answer in one pass, if that can be done; False if it cannot."""
-    size = (pooling[0].height, pooling[0].width) if pooling else None
-    if len(pooling) > 1 or not launch.fits_once(told, size):
-        return False
-    found = launch.once(told, level, size, received=bool(receiving))
-    for asked in looking:
-        asked.entropy, asked.peak = found.entropy, found.peak
-    for got in receiving:
-        got.received = found.received
-    for pooled in pooling:
-        pooled.cells = found.cells
-    return True
+def _rank(ranking: Sequence[Ranking], rows: launch.Rows) -> None:
+    for ranked in ranking:
+        ranked.keys = rows.keys[..., : ranked.count].contiguous()
+        ranked.weights = rows.weights[..., : ranked.count].contiguous()
 
 
 def cut(call: Call, queries: Int[Tensor, " r"], keys: Int[Tensor, " c"]) -> Float[Tensor, "n r c"]:

@@ -9,7 +9,18 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.tiles import biased, bring, exact, laned, limits, meeting, place, reach, stretch, summed
+from regard.sight.kernels.tiles import (
+    biased,
+    bring,
+    exact,
+    laned,
+    limits,
+    meeting,
+    place,
+    reach,
+    stretch,
+    summed,
+)
 
 
 @triton.jit

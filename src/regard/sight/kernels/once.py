@@ -52,12 +52,28 @@ def fold(below, parts, m, t, DOWN: tl.constexpr):
 @no_type_check
 def deposit(pointers, masses, fixed, inside):
     """Add masses in fixed point, and nothing for a NaN, of which is told at the end."""
-    tl.atomic_add(pointers, (tl.where(masses > 0.0, masses, 0.0) * fixed).to(tl.int64), mask=inside, sem="relaxed")
+    tl.atomic_add(
+        pointers, (tl.where(masses > 0.0, masses, 0.0) * fixed).to(tl.int64), mask=inside, sem="relaxed"
+    )
 
 
 @triton.jit
 @no_type_check
-def shown(column, row, first_query, last_query, first_key, last_key, low, high, theirs, mine, LOW, HIGH, PACKED: tl.constexpr):
+def shown(
+    column,
+    row,
+    first_query,
+    last_query,
+    first_key,
+    last_key,
+    low,
+    high,
+    theirs,
+    mine,
+    LOW,
+    HIGH,
+    PACKED: tl.constexpr,
+):
     """Which keys, down, may be seen by which queries, across."""
     # Seen from a key, a band of keys − queries is one of queries − keys the other way round.
     nearest, farthest = reach(column, first_query, last_query, -high, -low, HIGH, LOW)
@@ -72,7 +88,7 @@ def go_over(
     first_query, last_query, first_key, last_key, keys, stride_kb, stride_kh, stride_kn, scale, slope, move, low, high,
     fixed, received, cells, wide, m, t, held, edge, cell,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, SLOPED: tl.constexpr,
-    LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, MASKED: tl.constexpr, GIVEN: tl.constexpr,
+    LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, MASKED: tl.constexpr,
     MAP: tl.constexpr, DOWN: tl.constexpr, SIDES: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Go over the keys from `begin` to `end`."""
@@ -82,9 +98,7 @@ def go_over(
             key, key_descriptor, batch, kv_head, start, keys, stride_kb, stride_kh, stride_kn, SIZE, WIDTH, ROOM
         )  # fmt: skip
         column = start + tl.arange(0, SIZE)
-        scores = biased(
-            tl.dot(k, tl.trans(q)), scale, slope, row[None, :] + move, column[:, None], SLOPED
-        )
+        scores = biased(tl.dot(k, tl.trans(q)), scale, slope, row[None, :] + move, column[:, None], SLOPED)
         below = scores - level[None, :]
         parts = tl.exp2(below)
         if MASKED:
@@ -97,17 +111,16 @@ def go_over(
             parts = tl.where(seen, parts, 0.0)
             below = tl.where(seen, below, HIDDEN)
         m, t = fold(below, parts, m, t, DOWN)
-        if GIVEN:
-            got = tl.sum(tl.reshape(parts, (SIZE, SIDES, TALL // SIDES)), 2)
-            to = column[:, None] + tl.zeros([1, SIDES], tl.int32)
-            deposit(received + to, got, fixed, to < keys)
-            if MAP:
-                held += got
-                if start + SIZE >= edge:
-                    deposit(cells + cell, tl.sum(tl.sum(held, 1), 0), fixed, None)
-                    held = tl.zeros_like(held)
-                    cell += 1
-                    edge += wide
+        got = tl.sum(tl.reshape(parts, (SIZE, SIDES, TALL // SIDES)), 2)
+        to = column[:, None] + tl.zeros([1, SIDES], tl.int32)
+        deposit(received + to, got, fixed, to < keys)
+        if MAP:
+            held += got
+            if start + SIZE >= edge:
+                deposit(cells + cell, tl.sum(tl.sum(held, 1), 0), fixed, None)
+                held = tl.zeros_like(held)
+                cell += 1
+                edge += wide
     return m, t, held, edge, cell
 
 
@@ -141,7 +154,7 @@ def once_kernel(
     queries, keys, heads, groups, share, height, width,
     stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, move, low, high, fixed,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, SLOPED: tl.constexpr,
-    LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, GIVEN: tl.constexpr, MAP: tl.constexpr,
+    LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, MAP: tl.constexpr,
     DOWN: tl.constexpr, SIDES: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Everything said of TALL queries of one head, and what they give to its keys."""
@@ -176,13 +189,14 @@ def once_kernel(
     slope = 0.0
     if SLOPED:
         slope = tl.load(slopes + entry)
-    q = bring(query, None, batch, head, block * TALL, queries, stride_qb, stride_qh, stride_qn, TALL, WIDTH, ROOM)
+    q = bring(
+        query, None, batch, head, block * TALL, queries, stride_qb, stride_qh, stride_qn, TALL, WIDTH, ROOM
+    )
     known = tl.load(level + row, mask=real, other=0.0)
     known = tl.where(known == -float("inf"), 0.0, known)
     m = tl.full([DOWN, 8, TALL], HIDDEN, tl.float32)
     t = tl.zeros([DOWN, 8, TALL], tl.float32)
-    if GIVEN:
-        received += entry.to(tl.int64) * keys
+    received += entry.to(tl.int64) * keys
     held = tl.zeros([SIZE, SIDES], tl.float32)
     wide = 0  # never read when there is no map
     edge = 0
@@ -207,7 +221,7 @@ def once_kernel(
                 q, known, key, key_descriptor, batch, kv_head, row, mine, theirs, begin, end,
                 first_query, last_query, first_key, last_key, keys, stride_kb, stride_kh, stride_kn,
                 scale, slope, move, low, high, fixed, received, cells, wide, m, t, held, edge, cell,
-                TALL, SIZE, WIDTH, ROOM, SLOPED, LOW, HIGH, PACKED, part != 1, GIVEN, MAP, DOWN, SIDES, STAGES,
+                TALL, SIZE, WIDTH, ROOM, SLOPED, LOW, HIGH, PACKED, part != 1, MAP, DOWN, SIDES, STAGES,
             )  # fmt: skip
     if MAP:  # noqa: SIM102  # the one is known to the compiler, the other is not
         if edge <= keys:
@@ -222,12 +236,11 @@ def once_kernel(
     largest = tl.where(bad, float("nan"), tl.where(looking, tl.minimum(largest, 1.0), 0.0))
     tl.store(entropy + row, spread, mask=real)
     tl.store(peak + row, largest, mask=real)
-    if GIVEN:  # noqa: SIM102
-        if tl.max(bad.to(tl.int32), 0) > 0:
-            spoil(
-                bad, row, mine, theirs, start, stop, first_query, last_query, first_key, last_key, keys, low, high,
-                received, cells, band, wide, SIZE, LOW, HIGH, PACKED, MAP,
-            )  # fmt: skip
+    if tl.max(bad.to(tl.int32), 0) > 0:
+        spoil(
+            bad, row, mine, theirs, start, stop, first_query, last_query, first_key, last_key, keys, low, high,
+            received, cells, band, wide, SIZE, LOW, HIGH, PACKED, MAP,
+        )  # fmt: skip
 
 
 @triton.jit

@@ -145,7 +145,19 @@ def meeting(others, begin, end, own_ids, other_ids, PACKED: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def stretch(lowest, highest, first, last, low, high, span, SIZE: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr):
+def stretch(
+    lowest,
+    highest,
+    first,
+    last,
+    low,
+    high,
+    span,
+    SIZE: tl.constexpr,
+    LOW: tl.constexpr,
+    HIGH: tl.constexpr,
+    PACKED: tl.constexpr,
+):
     """Where a block of positions, from `lowest` to `highest`, begins and ends to meet others, in whole tiles of them.
 
     In the middle is the open part, of tiles in which every pair may look. `span` holds a run of others outside which
