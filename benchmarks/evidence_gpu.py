@@ -406,6 +406,7 @@ def tilings(length: int = 16384) -> list[dict[str, Any]]:
     """Sizes of tiles against one another: the times from which `tilings.py` chooses."""
     from regard.sight.kernels import collecting, launch
     from regard.sight.kernels.terms import terms
+    from regard.sight.kernels.tilings import Tiling
 
     sizes = [(64, 128, 4, 2), (64, 64, 4, 3), (128, 64, 4, 3), (128, 128, 4, 2), (128, 64, 8, 2)]
     found = []
@@ -419,9 +420,7 @@ def tilings(length: int = 16384) -> list[dict[str, Any]]:
             forward = fastest(query, key, value, flag=flag)[1]
             for tall, size, warps, stages in sizes:
                 for registers in (None, 96, 128, 168):
-                    tiling = launch.Tiling(
-                        tall=tall, size=size, warps=warps, stages=stages, registers=registers
-                    )
+                    tiling = Tiling(tall=tall, size=size, warps=warps, stages=stages, registers=registers)
                     runs: dict[str, Run] = {
                         "forward": forward,
                         "rows": partial(launch.look, told, tiling=tiling),

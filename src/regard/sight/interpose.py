@@ -39,7 +39,7 @@ def interposed() -> Iterator[None]:
     if hasattr(F.scaled_dot_product_attention, "stands_in"):  # somebody has brought them to the seam already
         yield
         return
-    stand_ins = {
+    stand_ins: dict[tuple[Any, str], Callable[..., Any]] = {
         (F, "scaled_dot_product_attention"): _sdpa,
         (F, "multi_head_attention_forward"): _multi_head,
         (torch, "_native_multi_head_attention"): _native_multi_head,
@@ -92,7 +92,7 @@ def _sdpa(
             return compute(asked, value, asked.reach(), dropout=dropout_p), None
         if attn_mask is not None or not worth_hearing(query):
             return original(query, key, value, attn_mask, dropout_p, is_causal, **options), None
-        with Hearing() as heard:
+        with Hearing() as heard:  # type: ignore[no-untyped-call]
             output = original(query, key, value, attn_mask, dropout_p, is_causal, **options)
         return output, heard.of(query)
 

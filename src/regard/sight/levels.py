@@ -17,7 +17,7 @@ _TELLING: dict[Any, int | None] = {
 }
 
 
-class Hearing(TorchDispatchMode):
+class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is entered, `level` is what the latest fused kernel says: log Σ exp(score) of each query, or None."""
 
     level: Tensor | None = None

@@ -53,13 +53,13 @@ def answer(
     for pooled in pooling:
         if (pooled.height, pooled.width) != size:
             received, pooled.cells = collect(told, known, (pooled.height, pooled.width))
-    if at_once and (looking or size or received is None):
+    if level is not None and at_once and (looking or size or received is None):
         found = launch.once(told, known, size)
         received = found.received
         for asked in looking:
             asked.logsumexp, asked.entropy, asked.peak = level, found.entropy, found.peak
         for pooled in pooling:
-            if (pooled.height, pooled.width) == size:
+            if (pooled.height, pooled.width) == size and found.cells is not None:
                 pooled.cells = found.cells
     for got in receiving:
         if received is None:
