@@ -37,9 +37,9 @@ MEASURED: dict[tuple[Pass, int, bool], Tiling] = {
     ("many", 128, False): _of(64, 64, 4, 3, 128),
     ("many", 128, True): _of(64, 64, 4, 3, 128),
     ("top", 64, False): _of(64, 64, 4, 3, 96),
-    ("top", 64, True): _of(64, 64, 4, 3, 96),
+    ("top", 64, True): _of(64, 64, 4, 3),
     ("top", 128, False): _of(64, 64, 4, 3, 96),
-    ("top", 128, True): _of(64, 64, 4, 3, 96),
+    ("top", 128, True): _of(64, 64, 4, 3),
     ("top, given", 64, False): _of(64, 64, 4, 3),
     ("top, given", 64, True): _of(64, 64, 4, 3),
     ("top, given", 128, False): _of(64, 64, 4, 3),
@@ -55,7 +55,7 @@ MEASURED: dict[tuple[Pass, int, bool], Tiling] = {
     ("once", 64, False): _of(64, 128, 4, 2, 128),
     ("once", 64, True): _of(64, 128, 4, 2, 168),
     ("once", 128, False): _of(128, 64, 4, 2),
-    ("once", 128, True): _of(64, 128, 4, 2, 168),
+    ("once", 128, True): _of(64, 64, 4, 3, 128),
 }
 SMALL = _of(64, 64, 4, 3, 128)  # for one pass over a map whose cells are as small as can be
 
