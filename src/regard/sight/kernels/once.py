@@ -51,7 +51,7 @@ def fold(below, parts, m, t, DOWN: tl.constexpr):
 @triton.jit
 @no_type_check
 def deposit(pointers, masses, fixed, inside):
-    """Add masses in fixed point, and nothing for a NaN, of which is told at the end."""
+    """Add masses in fixed point, and nothing for a NaN, which is told at the end."""
     tl.atomic_add(
         pointers, (tl.where(masses > 0.0, masses, 0.0) * fixed).to(tl.int64), mask=inside, sem="relaxed"
     )
