@@ -140,7 +140,9 @@ def attend_within(
     def proceed(asked: Call) -> tuple[Tensor, None]:
         if asked is call:
             return compute(call, value, reach, dropout=dropout, tidied=tidied), None
-        return compute(asked, value, asked.reach(), dropout=dropout, tidied=False), None  # changed at the seam
+        return compute(
+            asked, value, asked.reach(), dropout=dropout, tidied=False
+        ), None  # changed at the seam
 
     return through(call, value, proceed)
 

@@ -21,9 +21,7 @@ class Bystander:
         """The call to make instead."""
         return call
 
-    def see(
-        self, call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None
-    ) -> None:
+    def see(self, call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None) -> None:
         """A call was made. A fused module keeps its values to itself (None), and enters not its own attention module,
         whose name is then `within` it. `level` is the log-sum-exp of every query, where the kernel told it.
         """
@@ -36,9 +34,7 @@ class Bystander:
 _standing: list[Bystander] = []
 
 
-def through(
-    call: Call, value: Tensor, proceed: Callable[[Call], tuple[Tensor, Tensor | None]]
-) -> Tensor:
+def through(call: Call, value: Tensor, proceed: Callable[[Call], tuple[Tensor, Tensor | None]]) -> Tensor:
     """Past the bystanders, to the kernel and back. `proceed` gives the output and, if it is known, the log-sum-exp."""
     for bystander in _standing:
         call = bystander.before(call)

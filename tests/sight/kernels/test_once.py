@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 from regard import ALiBi, Call, causal, documents, lengths, watch, window
 from regard.sight import evidence, levels
-from regard.sight.kernels import launch
 from regard.sight.kernels.terms import terms
 from regard.sight.kernels.tilings import Tiling
 
@@ -26,6 +25,8 @@ def level_of(call: Call) -> Tensor:
 
 
 def check(call: Call, size: tuple[int, int] | None = None) -> None:
+    from regard.sight.kernels import launch  # wants Triton
+
     assert launch.fits_once(terms(call), size)
     weights = written(call)
     asked: list[evidence.Question] = [evidence.Summing(call)]
@@ -67,6 +68,8 @@ def test_columns_of_several_tiles() -> None:
     "sizes", [(64, 64, 4), (64, 128, 4), (128, 64, 8), (64, 128, 8), (128, 128, 4)], ids=str
 )
 def test_tiles_of_every_shape(sizes: tuple[int, int, int]) -> None:
+    from regard.sight.kernels import launch
+
     tall, size, warps = sizes
     call = random_call(causal(), torch.float16)
     told, weights = terms(call), written(call).flatten(0, 1)
