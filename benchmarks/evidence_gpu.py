@@ -1,17 +1,20 @@
 """Evidence on a GPU: what asking costs beside the fastest fused forward, in one run, with its answers checked.
 
-    python benchmarks/evidence_gpu.py                  # every part, about three minutes on an H200
+    python benchmarks/evidence_gpu.py                  # every part, about two minutes on an H200
     python benchmarks/evidence_gpu.py --only table     # or: million, llama, monitor, tilings
 
 bf16, 16 heads. A ratio is the time of asking over that of `scaled_dot_product_attention` on the fastest of its
-backends, both taken in turns. Answers are compared with float64 weights of some queries before anything is timed.
+backends, both taken in turns. "Given the log-sum-exp" is with what the forward pass tells a watcher; otherwise the
+kernels find it themselves. Answers are compared with float64 weights of some queries before anything is timed.
 """
 
 import argparse
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, no_type_check
@@ -29,29 +32,50 @@ from regard.sight import evidence
 
 Run = Callable[[], object]
 HEADS, MAP = 16, 128
+ABOUT = (
+    "Ratios are of runs one after another, at least 6 ms of them, so that the device need not wait for the host; `alone` "
+    "is one run on an idle device, and the host is in it. In an open watch a forward pays what every layer of a model "
+    "pays; opening one is paid once a model."
+)
 BACKENDS = (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION)
 
 
-def milliseconds(runs: dict[str, Run], budget: float = 0.4) -> dict[str, list[float]]:
-    """Milliseconds of every run by the clock of the device, in turns, for about `budget` seconds each."""
-    for run in runs.values():
-        run()
-    torch.cuda.synchronize()
-    begun = time.perf_counter()
-    for run in runs.values():
-        run()
-    torch.cuda.synchronize()
-    once = time.perf_counter() - begun
+def milliseconds(
+    runs: dict[str, Run],
+    budget: float = 0.1,
+    within: dict[str, Callable[[], Any]] | None = None,
+    together: float = 0.0,
+) -> dict[str, list[float]]:
+    """Milliseconds of every run by the clock of the device, in turns, for about `budget` seconds each.
+
+    So many runs are timed `together` as take that many milliseconds: then the device need not wait for the host, as it
+    does not in a model of many layers. What a run is `within` is entered and left while nobody looks at the clock.
+    """
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(max(3, min(30, int(budget * len(runs) / once)))):
+    counts = dict.fromkeys(runs, 1)
+
+    def turn() -> None:
         for name, run in runs.items():
             start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-            start.record()
-            run()
-            stop.record()
-            stop.synchronize()
-            times[name].append(start.elapsed_time(stop))
-    return times
+            with (within or {}).get(name, nullcontext)():
+                torch.cuda.synchronize()
+                start.record()
+                for _ in range(counts[name]):
+                    run()
+                stop.record()
+                stop.synchronize()
+            times[name].append(start.elapsed_time(stop) / counts[name])
+
+    turn()  # compiles and warms up
+    if together:
+        turn()
+        counts = {name: max(1, math.ceil(together / taken[1])) for name, taken in times.items()}
+    begun = time.perf_counter()
+    turn()
+    once = time.perf_counter() - begun
+    for _ in range(max(2, min(30, int(budget * len(runs) / once)))):
+        turn()
+    return {name: taken[2 if together else 1 :] for name, taken in times.items()}
 
 
 @triton.jit
@@ -81,56 +105,70 @@ def ceilings() -> dict[str, float]:
     }
 
 
-def check(call: Call) -> dict[str, float]:
+def check(call: Call, level: Tensor) -> dict[str, float]:
     """The largest errors of every answer against float64, over some queries (all of a short call for the keys)."""
     length = call.query.shape[-2]
-    part = Call(call.query[:, :2, -2048:], call.key[:, :2, -2048:], call.mask)
+    part = Call(call.query[:, :, -1024:], call.key[:, :, -1024:], call.mask)
     weights = weigh(Call(part.query.double(), part.key.double(), part.mask))
-    summing, ranking, pooling = (
-        evidence.Summing(part),
-        evidence.Ranking(part, 8),
-        evidence.Pooling(part, 32, 32),
-    )
-    evidence.ask(part, summing, ranking, pooling)
-    found = summing.answer()
-    cells = weights.reshape(*weights.shape[:2], 32, 64, 32, 64).sum(-1).mean(-2)
+    cells = weights.reshape(*weights.shape[:2], 16, 64, 16, 64).sum(-1).mean(-2)
     rows = torch.tensor([0, length // 2, length - 1], device="cuda")
     scores = call.query[:, :, rows].double() @ call.key.double().mT / call.query.shape[-1] ** 0.5
     if call.mask is not None:
         scores = scores.masked_fill(torch.arange(length, device="cuda") > rows[:, None], -torch.inf)
     exact = scores.softmax(-1)
-    looks = evidence.Looking(call)
-    evidence.ask(call, looks)
-    some = looks.answer().entropy[:, :, rows]
+    errors: dict[str, float] = {}
 
-    def error(found: Tensor, truth: Tensor) -> float:
-        return (found.double() - truth).abs().max().item()
+    def error(name: str, found: Tensor, truth: Tensor) -> None:
+        errors[name] = (found.double() - truth).abs().max().item()
 
-    return {
-        "entropy": error(found.entropy, -torch.special.xlogy(weights, weights).sum(-1)),
-        "peak": error(found.peak, weights.amax(-1)),
-        "received": error(found.received, weights.sum(-2)),
-        "map": error(pooling.answer(), cells),
-        "top": error(ranking.answer()[1], weights.topk(8).values),
-        "entropy at full length": error(some, -torch.special.xlogy(exact, exact).sum(-1)),
-    }
+    known: Tensor | None = None
+    for given in ("", ", given"):
+        summing, ranking, pooling = (
+            evidence.Summing(part),
+            evidence.Ranking(part, 8),
+            evidence.Pooling(part, 16, 16),
+        )
+        evidence.ask(part, summing, ranking, pooling, level=known)
+        found = summing.answer()
+        error("entropy" + given, found.entropy, -torch.special.xlogy(weights, weights).sum(-1))
+        error("peak" + given, found.peak, weights.amax(-1))
+        error("received" + given, found.received, weights.sum(-2))
+        error("map" + given, pooling.answer(), cells)
+        error("top" + given, ranking.answer()[1], weights.topk(8).values)
+        known = found.logsumexp
+        looks, heavy = evidence.Looking(call), evidence.Ranking(call, 8)
+        evidence.ask(call, looks, heavy, level=level if given else None)
+        full = looks.answer().entropy[:, :, rows]
+        error("entropy at full length" + given, full, -torch.special.xlogy(exact, exact).sum(-1))
+        error("top at full length" + given, heavy.answer()[1][:, :, rows], exact.topk(8).values)
+    error("log-sum-exp of the forward", level[:, :, rows], scores.logsumexp(-1))
+    return errors
 
 
 def fastest(query: Tensor, key: Tensor, value: Tensor, *, flag: bool) -> tuple[SDPBackend, Run]:
     """The backend whose forward takes the least time."""
 
-    def forward(backend: SDPBackend) -> object:
+    backends = list(BACKENDS)
+
+    def forward(backend: SDPBackend, query: Tensor, key: Tensor, value: Tensor) -> object:
         with sdpa_kernel(backend):
             return F.scaled_dot_product_attention(query, key, value, is_causal=flag)
 
-    taken = {}
-    for backend in BACKENDS:
-        try:
-            taken[backend] = statistics.median(milliseconds({"": partial(forward, backend)}, 0.05)[""])
-        except RuntimeError:
-            continue
-    best = min(taken, key=lambda backend: taken[backend])
-    return best, lambda: forward(best)
+    for few in (slice(0, 4096), slice(None)):  # the slow ones are known by less
+        taken = {}
+        parts = [part[..., few, :] for part in (query, key, value)]
+        for backend in backends:
+            try:
+                taken[backend] = statistics.median(
+                    milliseconds({"": partial(forward, backend, *parts)}, 0.02)[""]
+                )
+            except RuntimeError:
+                continue
+        backends = [backend for backend in taken if taken[backend] < 1.4 * min(taken.values())]
+        if len(backends) == 1:
+            break
+    best = min(backends, key=lambda backend: taken[backend])
+    return best, lambda: forward(best, query, key, value)
 
 
 class Attending(nn.Module):
@@ -146,45 +184,87 @@ class Attending(nn.Module):
             return F.scaled_dot_product_attention(query, key, value, is_causal=self.flag)
 
 
+def held_by_watching(
+    model: nn.Module, query: Tensor, key: Tensor, value: Tensor
+) -> tuple[Tensor, dict[str, float]]:
+    """The log-sum-exp that the forward tells, and megabytes: of query and key, and what a watcher takes beside them."""
+
+    def peak() -> float:
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() / 2**20
+
+    before = torch.cuda.memory_allocated() / 2**20
+    torch.cuda.reset_peak_memory_stats()
+    plain = model(query, key, value)
+    alone = peak() - before
+    del plain
+    torch.cuda.reset_peak_memory_stats()
+    with watch(model) as seen:
+        model(query, key, value)
+    memory = {
+        "query and key": (query.nbytes + key.nbytes) / 2**20,
+        "peak of the forward": alone,
+        "peak under watch": peak() - before,
+        "held afterwards": torch.cuda.memory_allocated() / 2**20 - before,
+    }
+    level = seen[0]._level
+    if level is None:
+        raise RuntimeError(f"the forward of {type(model).__name__} told no log-sum-exp")
+    return level, memory
+
+
 def one_case(length: int, width: int, *, flag: bool, limits: dict[str, float]) -> dict[str, Any]:
     """Every row of the table at one length and width."""
     query, key, value = (
         torch.randn(1, HEADS, length, width, device="cuda", dtype=torch.bfloat16) for _ in range(3)
     )
     call = Call(query, key, causal() if flag else None)
-    errors = check(call)
     backend, forward = fastest(query, key, value, flag=flag)
     model = Attending(backend, flag=flag)
+    level, memory = held_by_watching(model, query, key, value)
+    errors = check(call, level)
 
     def watched() -> None:
         with watch(model):
             model(query, key, value)
 
-    def ask(*kinds: Callable[[Call], evidence.Question[Any]]) -> None:
-        evidence.ask(call, *(kind(call) for kind in kinds))
+    def ask(*kinds: Callable[[Call], evidence.Question[Any]], level: Tensor | None = None) -> None:
+        evidence.ask(call, *(kind(call) for kind in kinds), level=level)
 
     def pooling(call: Call) -> evidence.Pooling:
         return evidence.Pooling(call, MAP, MAP)
 
+    def ranking(call: Call) -> evidence.Ranking:
+        return evidence.Ranking(call, 8)
+
+    given = ", given the log-sum-exp"
     runs: dict[str, Run] = {
         "forward": forward,
-        "forward under watch": watched,
+        "forward in an open watch": lambda: model(query, key, value),
+        "opening a watch, forward": watched,
         "entropy + peak": lambda: ask(evidence.Looking),
-        "entropy + peak + received": lambda: ask(evidence.Summing),
         "entropy + peak + received + map": lambda: ask(evidence.Summing, pooling),
-        "top 8": lambda: ask(lambda call: evidence.Ranking(call, 8)),
+        "entropy + peak + received + map" + given: lambda: ask(evidence.Summing, pooling, level=level),
+        "top 8": lambda: ask(ranking),
+        "top 8" + given: lambda: ask(ranking, level=level),
     }
-    times = milliseconds(runs)
+    within = {"forward in an open watch": lambda: watch(model)}
+    times = milliseconds(runs, within=within, together=6.0 if length <= 32768 else 0.0)
+    alone = times if length > 32768 else milliseconds(runs, 0.02, within)
     pairs = HEADS * length * (length + 1) / 2 if flag else HEADS * length * length
     rows = {}
     for name, taken in times.items():
         ratios = [mine / theirs for mine, theirs in zip(taken, times["forward"], strict=True)]
-        passes = 2 if "received" in name else 1
+        passes = 2 if "received" in name and given not in name else 1
         middle = statistics.median(taken) / 1e3
         rows[name] = {
             "milliseconds": [statistics.median(taken), min(taken), max(taken)],
             "ratio": [statistics.median(ratios), min(ratios), max(ratios)],
-            "of exp2": passes * pairs / middle / limits["exp2 per second"],
+            "alone": statistics.median(alone[name]) / statistics.median(alone["forward"]),
+            "of exp2": (0 if name == "top 8" + given else passes)
+            * pairs
+            / middle
+            / limits["exp2 per second"],
             "of the tensor cores": (4 if "forward" in name else 2 * passes)
             * pairs
             * width
@@ -197,6 +277,7 @@ def one_case(length: int, width: int, *, flag: bool, limits: dict[str, float]) -
         "causal": flag,
         "backend": backend.name,
         "errors": errors,
+        "memory": memory,
         "rows": rows,
     }
 
@@ -260,14 +341,21 @@ def llama(length: int = 32768) -> dict[str, Any]:
 
     found: dict[str, Any] = {"layers": 8, "tokens": length}
     with torch.no_grad():
-        times = milliseconds({"plain": lambda: plain(length), "summarised": lambda: summarised(length)}, 1.0)
+        for name, run in (("plain", plain), ("summarised", summarised)):
+            run(length)
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            run(length)
+            torch.cuda.synchronize()
+            found[f"gigabytes at most, {name}"] = torch.cuda.max_memory_allocated() / 2**30
+        times = milliseconds({"plain": lambda: plain(length), "summarised": lambda: summarised(length)}, 0.5)
         found |= {name: statistics.median(taken) for name, taken in times.items()}
         model.set_attn_implementation("eager")
         for count in (16384, 8192, 4096, 2048):
             torch.cuda.empty_cache()
             try:
                 found["output_attentions"] = statistics.median(
-                    milliseconds({"": partial(returned, count)}, 0.5)[""]
+                    milliseconds({"": partial(returned, count)}, 0.3)[""]
                 )
             except torch.OutOfMemoryError:
                 continue
@@ -304,7 +392,7 @@ def monitored() -> dict[str, Any]:
         optimiser.step()
         optimiser.zero_grad()
 
-    times = milliseconds({"step": lambda: step(looking=False), "monitored": lambda: step(looking=True)}, 2.0)
+    times = milliseconds({"step": lambda: step(looking=False), "monitored": lambda: step(looking=True)}, 0.8)
     plain, looked = (statistics.median(times[name]) for name in ("step", "monitored"))
     return {
         "step, ms": plain,
@@ -315,11 +403,12 @@ def monitored() -> dict[str, Any]:
 
 
 def tilings(length: int = 16384) -> list[dict[str, Any]]:
-    """Sizes of tiles against one another: the times from which `tiling_of` chooses."""
-    from regard.sight.kernels import launch
+    """Sizes of tiles against one another: the times from which `tilings.py` chooses."""
+    from regard.sight.kernels import collecting, launch
     from regard.sight.kernels.terms import terms
+    from regard.sight.kernels.tilings import Tiling
 
-    sizes = [(64, 128, 4, 2), (64, 64, 4, 3), (128, 64, 4, 3), (128, 128, 4, 2), (128, 128, 8, 2)]
+    sizes = [(64, 128, 4, 2), (64, 64, 4, 3), (128, 64, 4, 3), (128, 128, 4, 2), (128, 64, 8, 2)]
     found = []
     for width in (64, 128):
         query, key, value = (
@@ -330,19 +419,19 @@ def tilings(length: int = 16384) -> list[dict[str, Any]]:
             level = launch.look(told).level
             forward = fastest(query, key, value, flag=flag)[1]
             for tall, size, warps, stages in sizes:
-                for registers in (None, 128):
-                    tiling = launch.Tiling(
-                        tall=tall, size=size, warps=warps, stages=stages, registers=registers
-                    )
+                for registers in (None, 96, 128, 168):
+                    tiling = Tiling(tall=tall, size=size, warps=warps, stages=stages, registers=registers)
                     runs: dict[str, Run] = {
                         "forward": forward,
                         "rows": partial(launch.look, told, tiling=tiling),
-                        "keys": partial(launch.collect, told, level, tiling=tiling),
-                        "map": partial(launch.collect, told, level, (MAP, MAP), tiling=tiling),
-                        "top": partial(launch.look, told, top=8, tiling=tiling),
+                        "keys": partial(collecting.collect, told, level, tiling=tiling),
+                        "map": partial(collecting.collect, told, level, (MAP, MAP), tiling=tiling),
+                        "once, map": partial(launch.once, told, level, (MAP, MAP), tiling=tiling),
+                        "top": partial(launch.heaviest, told, 8, tiling=tiling),
+                        "top, given": partial(launch.heaviest, told, 8, level, tiling=tiling),
                     }
                     times = {
-                        name: statistics.median(taken) for name, taken in milliseconds(runs, 0.1).items()
+                        name: statistics.median(taken) for name, taken in milliseconds(runs, 0.05).items()
                     }
                     found.append({"width": width, "causal": flag, "tiling": str(tiling), **times})
                     print(found[-1], flush=True)
@@ -352,8 +441,8 @@ def tilings(length: int = 16384) -> list[dict[str, Any]]:
 def table(cases: list[dict[str, Any]]) -> str:
     """The cases as Markdown."""
     lines = [
-        "| tokens | width | causal | what | ms (min–max) | × the forward (min–max) | of exp2 | of the tensor cores |",
-        "|---:|---:|---|---|---:|---:|---:|---:|",
+        "| tokens | width | causal | what | ms (min–max) | × the forward (min–max) | alone | of exp2 | of the tensor cores |",
+        "|---:|---:|---|---|---:|---:|---:|---:|---:|",
     ]
     for case in cases:
         for name, row in case["rows"].items():
@@ -361,10 +450,14 @@ def table(cases: list[dict[str, Any]]) -> str:
             what = f"{name} ({case['backend']})" if name == "forward" else name
             lines.append(
                 f"| {case['tokens']} | {case['width']} | {'yes' if case['causal'] else 'no'} | {what} | "
-                f"{ms[0]:.2f} ({ms[1]:.2f}–{ms[2]:.2f}) | {ratio[0]:.2f} ({ratio[1]:.2f}–{ratio[2]:.2f}) | "
+                f"{ms[0]:.2f} ({ms[1]:.2f}–{ms[2]:.2f}) | {ratio[0]:.2f} ({ratio[1]:.2f}–{ratio[2]:.2f}) | {row['alone']:.2f} | "
                 f"{row['of exp2']:.0%} | {row['of the tensor cores']:.0%} |"
             )
     return "\n".join(lines) + "\n"
+
+
+def _order(case: dict[str, Any]) -> tuple[int, int, bool]:
+    return case["tokens"], case["width"], case["causal"]
 
 
 def main() -> None:
@@ -396,7 +489,7 @@ def main() -> None:
             if part not in ("machine", "ceilings", "cases", "tilings")
         )
         (options.out / "evidence_gpu.md").write_text(
-            f"# Evidence on a GPU\n\nMade by `python benchmarks/evidence_gpu.py`. {about}.\n\n{table(found['cases'])}{rest}"
+            f"# Evidence on a GPU\n\nMade by `python benchmarks/evidence_gpu.py`. {about}.\n\n{ABOUT}\n\n{table(found['cases'])}{rest}"
         )
 
     makers: dict[str, Callable[[], Any]] = {
@@ -410,8 +503,9 @@ def main() -> None:
             for length in options.lengths:
                 for width in (64, 128):
                     for flag in (False, True):
-                        found["cases"].append(one_case(length, width, flag=flag, limits=limits))
-                        print(table(found["cases"][-1:]), found["cases"][-1]["errors"], flush=True)
+                        case = one_case(length, width, flag=flag, limits=limits)
+                        print(table([case]), case["errors"], case["memory"], flush=True)
+                        found["cases"] = sorted([*found["cases"], case], key=_order)
                         write()
         else:
             found[part] = makers[part]()

@@ -154,10 +154,12 @@ def attend_within(
 ) -> Tensor:
     """`attend`, for a caller that knows what the call can reach and may have zeroed what nobody uses already."""
 
-    def proceed(asked: Call) -> Tensor:
+    def proceed(asked: Call) -> tuple[Tensor, None]:
         if asked is call:
-            return compute(call, value, reach, dropout=dropout, tidied=tidied)
-        return compute(asked, value, asked.reach(), dropout=dropout, tidied=False)  # changed at the seam
+            return compute(call, value, reach, dropout=dropout, tidied=tidied), None
+        return compute(
+            asked, value, asked.reach(), dropout=dropout, tidied=False
+        ), None  # changed at the seam
 
     return through(call, value, proceed)
 

@@ -21,9 +21,9 @@ class Bystander:
         """The call to make instead."""
         return call
 
-    def see(self, call: Call, value: Tensor | None, within: str = "") -> None:
-        """A call is made. A fused module keeps its values to itself (None), and enters not its own attention module,
-        whose name is then `within` it.
+    def see(self, call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None) -> None:
+        """A call was made. A fused module keeps its values to itself (None), and enters not its own attention module,
+        whose name is then `within` it. `level` is the log-sum-exp of every query, where the kernel told it.
         """
 
     def after(self, output: Tensor) -> Tensor:
@@ -34,21 +34,21 @@ class Bystander:
 _standing: list[Bystander] = []
 
 
-def through(call: Call, value: Tensor, proceed: Callable[[Call], Tensor]) -> Tensor:
-    """Past the bystanders, to the kernel and back."""
+def through(call: Call, value: Tensor, proceed: Callable[[Call], tuple[Tensor, Tensor | None]]) -> Tensor:
+    """Past the bystanders, to the kernel and back. `proceed` gives the output and, if it is known, the log-sum-exp."""
     for bystander in _standing:
         call = bystander.before(call)
-    tell(call, value)
-    output = proceed(call)
+    output, level = proceed(call)
+    tell(call, value, level=level)
     for bystander in reversed(_standing):
         output = bystander.after(output)
     return output
 
 
-def tell(call: Call, value: Tensor | None, within: str = "") -> None:
+def tell(call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None) -> None:
     """Show a call to all bystanders."""
     for bystander in _standing:
-        bystander.see(call, value, within)
+        bystander.see(call, value, within, level)
 
 
 def attended() -> bool:

@@ -10,8 +10,20 @@ from regard.errors import RegardError
 
 
 def module_names(model: nn.Module) -> dict[int, str]:
-    """The path of every module, by its identity; the model itself goes by its class."""
-    return {id(module): name or type(module).__name__ for name, module in model.named_modules()}
+    """The path of every module, by its identity; the model itself goes by its class.
+
+    Raises if some of the model runs where nobody can look.
+    """
+    names = {}
+    for path, module in model.named_modules():
+        name = names[id(module)] = path or type(module).__name__
+        compiled = hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+        if compiled or isinstance(module, torch.jit.ScriptModule):
+            raise RegardError(
+                f"{name} is compiled, and what runs inside a graph cannot be watched: watch the model it was "
+                "compiled from"
+            )
+    return names
 
 
 def caller(names: dict[int, str], within: str = "") -> str | None:
@@ -29,20 +41,9 @@ def caller(names: dict[int, str], within: str = "") -> str | None:
     return None
 
 
-def refuse_compiled(model: nn.Module) -> None:
-    """Raise if some of the model runs where nobody can look."""
-    for name, module in model.named_modules():
-        compiled = hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
-        if compiled or isinstance(module, torch.jit.ScriptModule):
-            raise RegardError(
-                f"{name or type(module).__name__} is compiled, and what runs inside a graph cannot be watched: watch "
-                "the model it was compiled from"
-            )
-
-
-def refuse_captured(name: str) -> None:
+def refuse_captured(name: str, device: torch.device) -> None:
     """Raise if this call is being recorded into a graph, whose replays nobody would see."""
     if torch.compiler.is_compiling():
         raise RegardError(f"{name} is being compiled, and what runs inside a graph cannot be watched")
-    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         raise RegardError(f"{name} is being captured into a CUDA graph, whose replays cannot be watched")

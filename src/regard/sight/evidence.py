@@ -24,6 +24,9 @@ Answer = TypeVar("Answer")
 class Question(ABC, Generic[Answer]):
     """Something asked of every strip of a call."""
 
+    def begin(self, call: Call) -> None:
+        """Strips are coming: make room for what they tell."""
+
     @abstractmethod
     def take(self, strip: Strip) -> None:
         """Learn from a strip what there is to learn."""
@@ -33,14 +36,24 @@ class Question(ABC, Generic[Answer]):
         """What all strips together say."""
 
 
-def ask(call: Call, *questions: Question[Any], room: int = ROOM) -> None:
-    """Answer several questions of a call in one pass; `room` is what a strip may hold, where there are strips."""
+def ask(
+    call: Call,
+    *questions: Question[Any],
+    level: Float[Tensor, "*batch q"] | None = None,
+    room: int = ROOM,
+) -> None:
+    """Answer several questions of a call in one pass; `room` is what a strip may hold, where there are strips.
+
+    `level` is the log-sum-exp of every query, if it is known: on a GPU one pass is then enough for everything.
+    """
     left = list(questions)
     if choose(call).way == "kernels":
         from regard.sight.kernels.answers import answer
 
-        left = answer(call, left)
+        left = answer(call, left, level)
     if left:
+        for question in left:
+            question.begin(call)
         for strip in strips(call, room=room):
             for question in left:
                 question.take(strip)
@@ -67,6 +80,12 @@ class Looking(Question[Looks]):
 
     def __init__(self, call: Call) -> None:
         self.batch = call.query.shape[:-2]
+        self.logsumexp: Tensor
+        self.entropy: Tensor
+        self.peak: Tensor
+
+    def begin(self, call: Call) -> None:
+        """Three numbers a query."""
         self.logsumexp, self.entropy, self.peak = (_zeros(call, call.extent.queries) for _ in range(3))
 
     def take(self, strip: Strip) -> None:
@@ -91,6 +110,10 @@ class Receiving(Question[Tensor]):
 
     def __init__(self, call: Call) -> None:
         self.batch = call.query.shape[:-2]
+        self.received: Tensor
+
+    def begin(self, call: Call) -> None:
+        """A number a key."""
         self.received = _zeros(call, call.extent.keys)
 
     def take(self, strip: Strip) -> None:
@@ -107,6 +130,11 @@ class Summing(Question[Summary]):
 
     def __init__(self, call: Call) -> None:
         self.looking, self.receiving = Looking(call), Receiving(call)
+
+    def begin(self, call: Call) -> None:
+        """Both begin."""
+        self.looking.begin(call)
+        self.receiving.begin(call)
 
     def take(self, strip: Strip) -> None:
         """Both take it."""
@@ -128,6 +156,12 @@ class Ranking(Question[Heaviest]):
         if count < 1:
             raise RegardError(f"top({count}): ask for at least one key")
         self.batch, self.count = call.query.shape[:-2], count
+        self.weights: Tensor
+        self.keys: Tensor
+
+    def begin(self, call: Call) -> None:
+        """So many numbers and positions a query."""
+        count = self.count
         self.weights = _zeros(call, call.extent.queries, count)
         self.keys = torch.full_like(self.weights, -1, dtype=torch.long)
 
@@ -159,6 +193,11 @@ class Pooling(Question[Tensor]):
             raise RegardError(
                 f"a map of {height} × {width} cells over {extent.queries} queries and {extent.keys} keys"
             )
+        self.cells: Tensor
+
+    def begin(self, call: Call) -> None:
+        """All cells, and where they end."""
+        extent = call.extent
         self.cells = _zeros(call, self.height, self.width).double()
         self.band = extent.rows * self.height // extent.queries
         edges = [-(-j * extent.keys // self.width) for j in range(self.width + 1)]
@@ -189,8 +228,12 @@ class Pooling(Question[Tensor]):
 
     def answer(self) -> Float[Tensor, "*batch h w"]:
         """The cells, with the batch axes of the call."""
-        heights = torch.bincount(self.band, minlength=self.height)
-        return (self.cells / heights[:, None]).to(self.dtype).view(*self.batch, self.height, self.width)
+        tall, uneven = divmod(self.queries, self.height)
+        heights: int | Tensor = tall
+        if uneven:
+            edges = [-(-i * self.queries // self.height) for i in range(self.height + 1)]
+            heights = torch.tensor(edges, device=self.cells.device).diff()[:, None]
+        return (self.cells / heights).to(self.dtype).view(*self.batch, self.height, self.width)
 
 
 def summarise(call: Call, *, room: int = ROOM) -> Summary:

@@ -5,7 +5,6 @@ call the original with the very same arguments. Replacing the function, rather t
 mode, is what leaves torch on the path it would have taken: the bits of the output do not change.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
@@ -27,6 +26,8 @@ from regard.interop.torch.functional import function_parameters, multi_head_atte
 from regard.interop.torch.heads import torch_call
 from regard.interop.torch.nested import to_dense
 from regard.interop.torch.parameters import Parameters, Static
+from regard.sight.holders import holders
+from regard.sight.levels import Hearing, worth_hearing
 
 _DOT = Dot()
 
@@ -38,17 +39,20 @@ def interposed() -> Iterator[None]:
     if hasattr(F.scaled_dot_product_attention, "stands_in"):  # somebody has brought them to the seam already
         yield
         return
+    stand_ins: dict[tuple[Any, str], Callable[..., Any]] = {
+        (F, "scaled_dot_product_attention"): _sdpa,
+        (F, "multi_head_attention_forward"): _multi_head,
+        (torch, "_native_multi_head_attention"): _native_multi_head,
+        (torch, "_transformer_encoder_layer_fwd"): _encoder_layer,
+    }
+    originals = {name: getattr(home, name) for home, name in stand_ins}
     try:
-        for home, name, stand_in in (
-            (F, "scaled_dot_product_attention", _sdpa),
-            (F, "multi_head_attention_forward", _multi_head),
-            (torch, "_native_multi_head_attention", _native_multi_head),
-            (torch, "_transformer_encoder_layer_fwd", _encoder_layer),
-        ):
-            original = getattr(home, name)
+        found = holders(originals)
+        for (home, name), stand_in in stand_ins.items():
+            original = originals[name]
             replacement = wraps(original)(partial(_once, stand_in, original))
             replacement.stands_in = True  # type: ignore[attr-defined]
-            for module in [home, *_holders(original, name)]:
+            for module in [home, *found[name]]:
                 undo.append((module, name, original))
                 setattr(module, name, replacement)
         yield
@@ -71,18 +75,6 @@ def _once(stand_in: Callable[..., Any], original: Callable[..., Any], *args: Any
         setattr(_inside, stand_in.__name__, False)
 
 
-def _holders(original: Any, name: str) -> list[Any]:
-    """Modules that imported the function by name.
-
-    Ours are not among them, since ours stop at the seam already; nor are torch's C modules, in which torch looks
-    functions up while a mode is active, and would come by twice.
-    """
-    modules = [
-        module for key, module in list(sys.modules.items()) if not key.startswith(("regard", "torch._C"))
-    ]
-    return [module for module in modules if getattr(module, "__dict__", {}).get(name) is original]
-
-
 def _sdpa(
     original: Callable[..., Tensor],
     query: Tensor,
@@ -95,10 +87,14 @@ def _sdpa(
 ) -> Tensor:
     call = sdpa_call(query, key, attn_mask, is_causal=is_causal, scale=options.get("scale"))
 
-    def proceed(asked: Call) -> Tensor:
-        if asked is call:
-            return original(query, key, value, attn_mask, dropout_p, is_causal, **options)
-        return compute(asked, value, asked.reach(), dropout=dropout_p)
+    def proceed(asked: Call) -> tuple[Tensor, Tensor | None]:
+        if asked is not call:
+            return compute(asked, value, asked.reach(), dropout=dropout_p), None
+        if attn_mask is not None or not worth_hearing(query):
+            return original(query, key, value, attn_mask, dropout_p, is_causal, **options), None
+        with Hearing() as heard:  # type: ignore[no-untyped-call]
+            output = original(query, key, value, attn_mask, dropout_p, is_causal, **options)
+        return output, heard.of(query)
 
     return through(call, value, proceed)
 

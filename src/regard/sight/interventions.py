@@ -16,7 +16,7 @@ from regard.attention.reach import Extent, Reach
 from regard.attention.scores import Additive
 from regard.attention.seams import Bystander, standing
 from regard.errors import RegardError
-from regard.sight.callers import caller, module_names, refuse_compiled
+from regard.sight.callers import caller, module_names
 from regard.sight.interpose import interposed
 from regard.sight.selection import Choice, positions
 
@@ -81,7 +81,6 @@ def intervene(
     Modules are named by their path or the end of it. A module that never attends meanwhile is an error: the change
     did not happen.
     """
-    refuse_compiled(model)
     names = module_names(model)
     planned = {
         _resolve(end, list(names.values())): [change] if isinstance(change, Intervention) else list(change)

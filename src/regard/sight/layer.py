@@ -28,14 +28,15 @@ class Layer:
     call: Call | None
     shape: tuple[int, ...]  # of the weights, [batch …, heads, queries, keys]
     _versions: tuple[tuple[str, Tensor, int], ...] = ()
+    _level: Float[Tensor, "*batch q"] | None = None  # the log-sum-exp, where the forward pass told it
     _known: dict[Hashable, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, call: Call) -> "Layer":
+    def of(cls, name: str, call: Call, level: Tensor | None = None) -> "Layer":
         """A layer that notices when what it holds is overwritten."""
         versions = tuple((part, tensor, _version(tensor)) for part, tensor in _tensors(call))
         shape = (*call.query.shape[:-1], call.key.shape[-2])
-        return cls(name=name, call=call, shape=shape, _versions=versions)
+        return cls(name=name, call=call, shape=shape, _versions=versions, _level=level)
 
     @property
     def entropy(self) -> Float[Tensor, "*batch q"]:
@@ -102,7 +103,7 @@ class Layer:
             if choose(call).way == "strips" and new & sums:
                 new |= sums - set(self._known)  # over strips the second costs nothing
             made = {question: _question(call, question) for question in sorted(new, key=str)}
-            evidence.ask(call, *made.values())
+            evidence.ask(call, *made.values(), level=self._level)
             self._known.update({question: asked.answer() for question, asked in made.items()})
 
     def weights(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.attention.biases import TensorBias
 from regard.attention.call import Call
 from regard.attention.seams import Bystander, standing
-from regard.sight.callers import caller, module_names, refuse_captured, refuse_compiled
+from regard.sight.callers import caller, module_names, refuse_captured
 from regard.sight.interpose import interposed
 from regard.sight.layer import Layer
 from regard.sight.seen import Seen
@@ -42,7 +42,6 @@ def watch(
     choose within a call. With keep="evidence" the questions in `ask` ("entropy", ("top", 5), ("map", 64, 64)) are
     answered at once and the calls are let go.
     """
-    refuse_compiled(model)
     names = module_names(model)
     wanted = layers if callable(layers) or layers is None else _ending_in(layers)
     seen = Seen(model=model)
@@ -61,19 +60,20 @@ class _Watcher(Bystander):
     chosen: Callable[[Call], Call]
     ask: Sequence[Question] | None
 
-    def see(self, call: Call, value: Tensor | None, within: str = "") -> None:
+    def see(self, call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None) -> None:
         name = caller(self.names, within)
         if name is None or not (self.wanted is None or self.wanted(name)):
             return
-        refuse_captured(name)
+        refuse_captured(name, call.query.device)
         with torch.no_grad():
-            layer = Layer.of(name, _held(self.chosen(call)))
+            chosen = self.chosen(call)
+            layer = Layer.of(name, _held(chosen), level if chosen is call else None)
             self.seen.layers.append(layer if self.ask is None else _answered(layer, self.ask))
 
 
 def _answered(layer: Layer, questions: Sequence[Question]) -> Layer:
     layer.ask(*questions)
-    return replace(layer, call=None, _versions=())
+    return replace(layer, call=None, _versions=(), _level=None)
 
 
 def _held(call: Call) -> Call:

@@ -85,6 +85,10 @@ def test_every_dtype(mask, dtype: torch.dtype) -> None:
     check(random_call(mask, dtype))
 
 
+def test_a_longer_list() -> None:
+    check(random_call(causal(), torch.bfloat16), top=12)
+
+
 def test_a_key_head_for_every_query_head() -> None:
     check(random_call(causal(), torch.bfloat16, kv_heads=HEADS))
 

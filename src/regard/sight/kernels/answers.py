@@ -10,13 +10,17 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.sight.evidence import Looking, Pooling, Question, Ranking, Receiving, Summing
 from regard.sight.kernels import launch
+from regard.sight.kernels.collecting import collect
 from regard.sight.kernels.terms import terms
 
 
-def answer(call: Call, questions: Sequence[Question[Any]]) -> list[Question[Any]]:
+def answer(
+    call: Call, questions: Sequence[Question[Any]], level: Float[Tensor, "*batch q"] | None = None
+) -> list[Question[Any]]:
     """Answer what the kernels know; the questions that are left are for the strips.
 
-    Queries take one pass, which finds the log-sum-exp; keys and a map take a second one. Every further map takes one more.
+    When the log-sum-exp is known, one pass is enough for queries, keys and a map. Otherwise queries take one pass,
+    which finds it, and keys another. A map whose cells are not of whole tiles takes a pass of its own.
     """
     looking = [
         q.looking if isinstance(q, Summing) else q for q in questions if isinstance(q, Looking | Summing)
@@ -30,21 +34,44 @@ def answer(call: Call, questions: Sequence[Question[Any]]) -> list[Question[Any]
     left = [q for q in questions if not isinstance(q, Summing) and id(q) not in answered]
     if not answered:
         return left
-    told = terms(call)
-    rows = launch.look(told, top=max((q.count for q in ranking), default=0))
-    for asked in looking:
-        asked.logsumexp, asked.entropy, asked.peak = rows.level * math.log(2), rows.entropy, rows.peak
+    told, count = terms(call), max((q.count for q in ranking), default=0)
+    level = None if level is None else level.reshape(told.entries, -1)
+    known = None if level is None else level * math.log2(math.e)
+    at_once = known is not None and launch.fits_once(told, None) and bool(receiving or pooling)
+    if known is None or count > launch.FEW or (not at_once and looking):
+        rows = launch.heaviest(told, count) if 0 < count <= launch.FEW else launch.look(told, top=count)
+        _rank(ranking, rows)
+        known = rows.level if known is None else known
+        for asked in looking:
+            asked.logsumexp, asked.entropy, asked.peak = rows.level * math.log(2), rows.entropy, rows.peak
+        looking = []
+    elif ranking:
+        _rank(ranking, launch.heaviest(told, count, known))
+    size = next(((q.height, q.width) for q in pooling if launch.fits_once(told, (q.height, q.width))), None)
+    size = size if at_once else None
+    received: Tensor | None = None
+    for pooled in pooling:
+        if (pooled.height, pooled.width) != size:
+            received, pooled.cells = collect(told, known, (pooled.height, pooled.width))
+    if level is not None and at_once and (looking or size or received is None):
+        found = launch.once(told, known, size)
+        received = found.received
+        for asked in looking:
+            asked.logsumexp, asked.entropy, asked.peak = level, found.entropy, found.peak
+        for pooled in pooling:
+            if (pooled.height, pooled.width) == size and found.cells is not None:
+                pooled.cells = found.cells
+    for got in receiving:
+        if received is None:
+            received = collect(told, known)[0]
+        got.received = received
+    return left
+
+
+def _rank(ranking: Sequence[Ranking], rows: launch.Rows) -> None:
     for ranked in ranking:
         ranked.keys = rows.keys[..., : ranked.count].contiguous()
         ranked.weights = rows.weights[..., : ranked.count].contiguous()
-    received: Tensor | None = None
-    for pooled in pooling:
-        received, pooled.cells = launch.collect(told, rows.level, (pooled.height, pooled.width))
-    for got in receiving:
-        if received is None:
-            received = launch.collect(told, rows.level)[0]
-        got.received = received
-    return left
 
 
 def cut(call: Call, queries: Int[Tensor, " r"], keys: Int[Tensor, " c"]) -> Float[Tensor, "n r c"]:

@@ -6,6 +6,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Literal
 
+from torch import Tensor
+
 from regard.attention.call import Call
 from regard.sight.kernels.terms import obstacle
 
@@ -23,7 +25,7 @@ class Choice:
 
 def choose(call: Call) -> Choice:
     """Where evidence of a call is computed. Nothing decides but the call and what is installed."""
-    if call.query.device.type != "cuda" and not _interpreted():
+    if not within_reach(call.query):
         return Choice(way="strips", why=f"the call is on the {call.query.device.type}, kernels run on CUDA")
     if not _installed():
         return Choice(way="strips", why="Triton is not installed (the extra `triton`, or torch's CUDA build)")
@@ -31,6 +33,11 @@ def choose(call: Call) -> Choice:
     if in_the_way is not None:
         return Choice(way="strips", why=in_the_way)
     return Choice(way="kernels", why="scores are made a tile at a time and never leave the chip")
+
+
+def within_reach(query: Tensor) -> bool:
+    """Whether kernels can run where this is."""
+    return query.is_cuda or _interpreted()
 
 
 @cache

@@ -9,7 +9,18 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.tiles import biased, bring, exact, laned, limits, meeting, place, reach, summed
+from regard.sight.kernels.tiles import (
+    biased,
+    bring,
+    exact,
+    laned,
+    limits,
+    meeting,
+    place,
+    reach,
+    stretch,
+    summed,
+)
 
 
 @triton.jit
@@ -146,35 +157,17 @@ def keys_kernel(
     first_query, last_query, first_key, last_key = limits(ranges, entry, queries, keys)
     lowest = tl.maximum(tile * TALL, first_key)
     highest = tl.minimum(tile * TALL + TALL, last_key) - 1
-    start = first_query
-    stop = last_query
-    open_start = first_query
-    open_stop = last_query
-    if HIGH:
-        start = tl.maximum(start, lowest - high)
-        open_start = tl.maximum(open_start, highest - high)
-    if LOW:
-        stop = tl.minimum(stop, highest - low + 1)
-        open_stop = tl.minimum(open_stop, lowest - low + 1)
     mine = asking
     theirs = position  # never read when there are no documents
+    span = spans
     if PACKED:
         mine = asking + (entry // share).to(tl.int64) * queries
         theirs = tl.load(asked + (entry // share).to(tl.int64) * keys + position, mask=real, other=-1)
         span = spans + ((entry // share) * tiles + tile) * 2
-        start = tl.maximum(start, tl.load(span))
-        stop = tl.minimum(stop, tl.load(span + 1))
-    start = (start // SIZE) * SIZE
-    if highest < lowest:
-        stop = start
-    open_start = tl.maximum(tl.cdiv(open_start, SIZE) * SIZE, start)
-    open_stop = tl.minimum((open_stop // SIZE) * SIZE, stop)
-    if PACKED:
-        open_stop = start
-    if open_stop <= open_start:  # no tile in which every pair may look
-        open_start = start
-        open_stop = start
     # Seen from a key, a band of keys − queries is one of queries − keys the other way round.
+    start, open_start, open_stop, stop = stretch(
+        lowest, highest, first_query, last_query, -high, -low, span, SIZE, HIGH, LOW, PACKED
+    )
     nearest, farthest = reach(position, first_query, last_query, -high, -low, HIGH, LOW)
     slope = 0.0
     if SLOPED:

@@ -19,6 +19,7 @@ from regard.sight.kernels.tiles import (
     meeting,
     place,
     reach,
+    stretch,
     summed,
 )
 
@@ -155,34 +156,16 @@ def rows_kernel(
         inside = (position >= first_query) & (position < last_query)
         lowest = tl.min(tl.where(inside, position, last_query), 0)
         highest = tl.max(tl.where(inside, position, -1), 0)
-    start = first_key
-    stop = last_key
-    open_start = first_key
-    open_stop = last_key
-    if LOW:
-        start = tl.maximum(start, lowest + low)
-        open_start = tl.maximum(open_start, highest + low)
-    if HIGH:
-        stop = tl.minimum(stop, highest + high + 1)
-        open_stop = tl.minimum(open_stop, lowest + high + 1)
     mine = position  # never read when there are no documents
     theirs = asked
+    span = spans
     if PACKED:
         mine = tl.load(asking + (entry // share).to(tl.int64) * queries + row, mask=real, other=-1)
         theirs = asked + (entry // share).to(tl.int64) * keys
         span = spans + ((entry // share) * blocks + block) * 2
-        start = tl.maximum(start, tl.load(span))
-        stop = tl.minimum(stop, tl.load(span + 1))
-    start = (start // SIZE) * SIZE
-    if highest < lowest:
-        stop = start
-    open_start = tl.maximum(tl.cdiv(open_start, SIZE) * SIZE, start)
-    open_stop = tl.minimum((open_stop // SIZE) * SIZE, stop)
-    if PACKED:
-        open_stop = start
-    if open_stop <= open_start:  # no tile in which every pair may look
-        open_start = start
-        open_stop = start
+    start, open_start, open_stop, stop = stretch(
+        lowest, highest, first_key, last_key, low, high, span, SIZE, LOW, HIGH, PACKED
+    )
     nearest, farthest = reach(position, first_key, last_key, low, high, LOW, HIGH)
     slope = 0.0
     if SLOPED:

@@ -141,3 +141,49 @@ def meeting(others, begin, end, own_ids, other_ids, PACKED: tl.constexpr):
     if PACKED:
         met = met & (own_ids[:, None] == other_ids[None, :]) & (other_ids >= 0)[None, :]
     return met
+
+
+@triton.jit
+@no_type_check
+def stretch(
+    lowest,
+    highest,
+    first,
+    last,
+    low,
+    high,
+    span,
+    SIZE: tl.constexpr,
+    LOW: tl.constexpr,
+    HIGH: tl.constexpr,
+    PACKED: tl.constexpr,
+):
+    """Where a block of positions, from `lowest` to `highest`, begins and ends to meet others, in whole tiles of them.
+
+    In the middle is the open part, of tiles in which every pair may look. `span` holds a run of others outside which
+    none is of the same document. Returns start, start of the open part, its end, end.
+    """
+    start = first
+    stop = last
+    open_start = first
+    open_stop = last
+    if LOW:
+        start = tl.maximum(start, lowest + low)
+        open_start = tl.maximum(open_start, highest + low)
+    if HIGH:
+        stop = tl.minimum(stop, highest + high + 1)
+        open_stop = tl.minimum(open_stop, lowest + high + 1)
+    if PACKED:
+        start = tl.maximum(start, tl.load(span))
+        stop = tl.minimum(stop, tl.load(span + 1))
+    start = (start // SIZE) * SIZE
+    if highest < lowest:
+        stop = start
+    open_start = tl.maximum(tl.cdiv(open_start, SIZE) * SIZE, start)
+    open_stop = tl.minimum((open_stop // SIZE) * SIZE, stop)
+    if PACKED:
+        open_stop = start
+    if open_stop <= open_start:  # no tile in which every pair may look
+        open_start = start
+        open_stop = start
+    return start, open_start, open_stop, stop

@@ -1,0 +1,94 @@
+"""What every kernel is told of a call, in the order in which they all take it."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import triton
+from jaxtyping import Int
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from regard.sight.kernels.terms import Terms
+from regard.sight.kernels.tilings import Tiling, room_of
+
+
+def sizes(terms: Terms) -> tuple[int, int, int, int, int]:
+    """Queries, keys, heads, query heads a key head, and entries that share ids of documents."""
+    heads, share = terms.query.shape[1], 1 if terms.documents is None else terms.documents.share
+    return terms.query.shape[-2], terms.key.shape[-2], heads, heads // terms.key.shape[1], share
+
+
+def numbers(terms: Terms) -> tuple[int | float, ...]:
+    """Strides of query and key, scale, where the first query stands, and the limits of the band."""
+    strides = (*terms.query.stride()[:3], *terms.key.stride()[:3])
+    return (*strides, terms.scale, terms.shift, terms.low or 0, terms.high or 0)
+
+
+def flags(terms: Terms, *without: str) -> dict[str, Any]:
+    """What kernels are compiled for, without the words that some do not know."""
+    known = {
+        "WIDTH": terms.query.shape[-1],
+        "ROOM": room_of(terms),
+        "EXACT": exact(terms),
+        # Where a tensor core leaves the columns of a product: two to a thread, four threads to a row.
+        "LANES": 1 if terms.query.dtype == torch.float32 else 4,
+        "SLOPED": terms.slopes is not None,
+        "LOW": terms.low is not None,
+        "HIGH": terms.high is not None,
+        "PACKED": terms.documents is not None,
+    }
+    return {name: flag for name, flag in known.items() if name not in without}
+
+
+def exact(terms: Terms) -> bool:
+    """Whether products are made without a tensor core. Triton's interpreter cannot multiply bfloat16."""
+    return terms.query.dtype == torch.float32 or (
+        triton.knobs.runtime.interpret and terms.query.dtype == torch.bfloat16
+    )
+
+
+def masking(terms: Terms, tall: int | None = None, *, owner: str = "queries") -> tuple[Tensor | None, ...]:
+    """Ranges, ids of documents, and slopes; before these, where programs own `tall` queries or keys, what they meet."""
+    packed = terms.documents
+    told = (terms.ranges, *((None, None) if packed is None else (packed.asking, packed.asked)))
+    if tall is None:
+        return (*told, terms.slopes)
+    met = None
+    if packed is not None:
+        both = (packed.asking, packed.asked) if owner == "queries" else (packed.asked, packed.asking)
+        met = _spans(*both, tall)
+    return (*told, met, terms.slopes)
+
+
+def on(tensor: Tensor) -> AbstractContextManager[Any]:
+    """The device of a tensor, as the current one."""
+    if not tensor.is_cuda or tensor.device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(tensor.device)
+
+
+def descriptor(tensor: Tensor, terms: Terms, tiling: Tiling) -> TensorDescriptor | None:
+    """How the copy engine finds a tile; None for a tensor it cannot read: it wants multiples of 16 bytes."""
+    size, strides = tensor.element_size(), tensor.stride()[:3]
+    if not tiling.described or tensor.data_ptr() % 16 or any(s * size % 16 or s == 0 for s in strides):
+        return None
+    return TensorDescriptor(
+        tensor, list(tensor.shape), list(tensor.stride()), [1, 1, tiling.size, room_of(terms)]
+    )
+
+
+def _spans(own: Tensor, others: Tensor, tall: int) -> Int[Tensor, "n blocks 2"]:
+    """For every block of `own` ids, a run of `others` outside which none has an id of the block.
+
+    As short as can be when ids only grow, as those of packed texts do. Padding has none of the ids.
+    """
+    huge = torch.iinfo(own.dtype).max
+    padded = torch.nn.functional.pad(own, (0, -own.shape[-1] % tall), value=-1).reshape(len(own), -1, tall)
+    least = padded.masked_fill(padded < 0, huge).amin(-1)
+    most = padded.amax(-1)
+    reached = others.cummax(-1).values
+    ahead = others.masked_fill(others < 0, huge).flip(-1).cummin(-1).values.flip(-1).contiguous()
+    first = torch.searchsorted(reached, least)
+    last = torch.searchsorted(ahead, most, right=True)
+    return torch.stack([first, torch.where(most < 0, 0, last)], -1).to(torch.int32).contiguous()

@@ -1,0 +1,86 @@
+"""Sizes of tiles, from what was measured on an H200 (benchmarks/results/evidence_tilings.md)."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+
+from regard.sight.kernels.terms import Terms
+
+Pass = Literal["rows", "many", "top", "top, given", "keys", "map", "once"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiling:
+    """How many rows a program owns, how many it goes over at a time, its warps, and the tiles under way."""
+
+    tall: int
+    size: int
+    warps: int
+    stages: int
+    registers: int | None = None  # the most a thread may have, so that more programs run beside one another
+    described: bool = True  # whether tiles are brought by the copy engine
+
+
+def _of(tall: int, size: int, warps: int, stages: int, registers: int | None = None) -> Tiling:
+    return Tiling(tall=tall, size=size, warps=warps, stages=stages, registers=registers)
+
+
+# By pass, numbers of a query in a tile, and whether later keys are hidden.
+MEASURED: dict[tuple[Pass, int, bool], Tiling] = {
+    ("rows", 64, False): _of(64, 128, 4, 2, 96),
+    ("rows", 64, True): _of(64, 128, 4, 2, 96),
+    ("rows", 128, False): _of(128, 128, 4, 2),
+    ("rows", 128, True): _of(128, 128, 8, 2, 128),
+    ("many", 64, False): _of(64, 64, 4, 3, 128),
+    ("many", 64, True): _of(64, 64, 4, 3, 128),
+    ("many", 128, False): _of(64, 64, 4, 3, 128),
+    ("many", 128, True): _of(64, 64, 4, 3, 128),
+    ("top", 64, False): _of(64, 64, 4, 3, 96),
+    ("top", 64, True): _of(64, 64, 4, 3),
+    ("top", 128, False): _of(64, 64, 4, 3, 96),
+    ("top", 128, True): _of(64, 64, 4, 3),
+    ("top, given", 64, False): _of(64, 64, 4, 3),
+    ("top, given", 64, True): _of(64, 64, 4, 3),
+    ("top, given", 128, False): _of(64, 64, 4, 3),
+    ("top, given", 128, True): _of(64, 64, 4, 3),
+    ("keys", 64, False): _of(64, 128, 4, 2),
+    ("keys", 64, True): _of(64, 128, 4, 2),
+    ("keys", 128, False): _of(128, 128, 8, 2, 128),
+    ("keys", 128, True): _of(128, 128, 8, 2, 128),
+    ("map", 64, False): _of(64, 128, 4, 2),
+    ("map", 64, True): _of(64, 128, 4, 2, 128),
+    ("map", 128, False): _of(128, 128, 4, 2),
+    ("map", 128, True): _of(128, 128, 4, 2),
+    ("once", 64, False): _of(64, 128, 4, 2, 128),
+    ("once", 64, True): _of(64, 128, 4, 2, 168),
+    ("once", 128, False): _of(128, 64, 4, 2),
+    ("once", 128, True): _of(64, 64, 4, 3, 128),
+}
+SMALL = _of(64, 64, 4, 3, 128)  # for one pass over a map whose cells are as small as can be
+
+
+def tiling_of(terms: Terms, kind: Pass, size: tuple[int, int] | None = None) -> Tiling:
+    """The sizes of tiles of a pass over a call, and over a map of this `size`."""
+    queries, keys = terms.query.shape[-2], terms.key.shape[-2]
+    tall, wide = (128, 128) if size is None else (queries // size[0], keys // size[1])
+    if terms.query.dtype == torch.float32:
+        return Tiling(tall=64, size=32, warps=4, stages=2, described=False)
+    if room_of(terms) > 128:
+        return _of(64, min(64, _within(tall)), 4, 2)
+    found = MEASURED[kind, 128 if room_of(terms) == 128 else 64, terms.high is not None]
+    if kind == "once" and (tall % found.tall or wide % found.size):
+        return SMALL
+    if kind == "map" and _within(tall) < found.size:
+        return replace(found, tall=128, size=_within(tall), warps=4, stages=3, registers=168)
+    return found
+
+
+def _within(band: int) -> int:
+    """The largest tile of which a band has at least one, so that no tile meets three; 16 is the smallest there is."""
+    return next((size for size in (128, 64, 32) if band >= size), 16)
+
+
+def room_of(terms: Terms) -> int:
+    """Numbers of a query in a tile: a power of two."""
+    return max(16, 1 << (terms.query.shape[-1] - 1).bit_length())
