@@ -33,7 +33,7 @@ def kept(seed, entry, rows, columns, dropout, gain):
     return tl.where(tl.uint_to_uniform_float(bits) >= dropout, gain, 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["k_padded"])
 @no_type_check
 def forward_kernel(
     q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, totals, value, rest, bias, seed, out, lse,
@@ -109,7 +109,7 @@ def forward_kernel(
         tl.store(lse + entry * query_count + rows, logs, mask=rows < query_count)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["k_padded"])
 @no_type_check
 def scores_kernel(
     q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, totals, out,

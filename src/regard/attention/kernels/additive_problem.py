@@ -14,51 +14,63 @@ from regard.attention.kernels.additive_fused import INTERPRETED
 from regard.attention.kernels.additive_tiles import prepare_kernel
 
 ROOM = 1 << 25  # slopes that the backward pass holds at a time: 128 MB of float32, twice, and their weights
-OTHERS = 32  # rows of a tile, all held by each thread
-UNROLL = 4  # pairs of hidden units in one turn of a loop
-HIDDEN = (32, 16, 8)  # hidden units that a program of the backward pass takes: the first that divides
+EIGHT = 8  # hidden units are filled up to a multiple of it
 _FAR = 1 << 30  # where a band has no limit
 
 HARDWARE = not INTERPRETED  # the interpreter knows no machine instructions
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Mapped queries or keys as the kernels read them: hidden unit by hidden unit, filled up to whole tiles."""
+class Tiling:
+    """How the work is cut for the chip. Nothing but speed depends on it."""
 
-    exponential: Tensor  # exp(2x), [entries, width, padded]
+    queries: int = 32  # of a tile of scores: each thread holds all of them, for some of the keys
+    keys: int = 128
+    warps: int = 4
+    unroll: int = 4  # pairs of hidden units in one turn of the loop
+    registers: int | None = None
+    owns: int = 16  # of a tile of gradients: each thread holds all of them, for some of the hidden units
+    units: int = 64
+    piece: int = 256  # others that a program of the gradients takes, at least
+    enough: int = 8192  # programs of the gradients, so that all of the chip works until the end
+
+
+TILING = Tiling()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Mapped queries or keys as the kernels read them, filled up to whole tiles.
+
+    Scores want them hidden unit by hidden unit, [entries, width, padded], and gradients row by row, [entries, padded,
+    width].
+    """
+
+    exponential: Tensor  # exp(2x)
     plain: Tensor  # x
     size: Tensor  # max |2x| / ln 2 over the hidden units, [entries, padded]
+    width: int  # the hidden units, filled up
+    padded: int  # the length, filled up
 
     @classmethod
-    def of(cls, x: Tensor, tile: int) -> "Rows":
+    def of(cls, x: Tensor, tile: int, *, by_unit: bool) -> "Rows":
         """From x [b, h, length, hidden] with any strides."""
         batch, heads, length, hidden = x.shape
         paired = x.dtype != torch.float32
-        padded, width = _up(length, tile), _up(hidden, HIDDEN[-1])
-        plain = x.new_empty(batch * heads, width, padded)
+        padded, width = _up(length, tile), _up(hidden, EIGHT)
+        plain = x.new_empty(batch * heads, padded * width)
         exponential = torch.empty_like(plain, dtype=torch.float32) if paired else plain
         size = x.new_empty(batch * heads, padded, dtype=torch.float32) if paired else plain
         prepare_kernel[(batch * heads, triton.cdiv(padded, 32))](
-            x, plain, exponential, size, heads, length, hidden, padded, width, *x.stride(),
-            PAIRED=paired, ROWS=32, COLUMNS=32,
+            x, plain, exponential, size, heads, length, hidden, padded, width,
+            *((1, padded) if by_unit else (width, 1)), *x.stride(), PAIRED=paired, ROWS=32, COLUMNS=32,
         )  # fmt: skip
-        return cls(exponential, plain, size)
+        return cls(exponential, plain, size, width, padded)
 
     @property
     def parts(self) -> tuple[Tensor, Tensor, Tensor]:
         """In the order in which kernels take them."""
         return self.exponential, self.plain, self.size
-
-    @property
-    def width(self) -> int:
-        """The hidden units, filled up."""
-        return self.plain.shape[1]
-
-    @property
-    def padded(self) -> int:
-        """The length, filled up."""
-        return self.plain.shape[2]
 
 
 @dataclass(frozen=True)
@@ -75,19 +87,26 @@ class Problem:
     high: int | None = None
     scale: float = 1.0
     dropout: float = 0.0
-    others: int = OTHERS
-    unroll: int = UNROLL
+    tiling: Tiling = TILING
 
     @property
-    def tiles(self) -> tuple[int, int]:
-        """How many queries and how many keys a program owns, a thread each."""
-        queries, keys = self.query.shape[-2], self.key.shape[-2]
-        return _tile(queries), _tile(keys)
+    def keys(self) -> int:
+        """How many keys a tile of scores has: fewer where there are few."""
+        return max(32, min(self.tiling.keys, triton.next_power_of_2(self.key.shape[-2])))
+
+    @property
+    def warps(self) -> int:
+        """How many warps share a tile of scores."""
+        return max(1, self.tiling.warps * self.keys // self.tiling.keys)
 
     @cached_property
     def rows(self) -> tuple[Rows, Rows]:
-        """Queries and keys, prepared."""
-        return Rows.of(self.query, self.tiles[0]), Rows.of(self.key, self.tiles[1])
+        """Queries and keys, prepared for scores."""
+        return self._prepared(by_unit=True)
+
+    def by_row(self) -> tuple[Rows, Rows]:
+        """Queries and keys, prepared for gradients."""
+        return self._prepared(by_unit=False)
 
     @cached_property
     def weighed(self) -> tuple[Tensor, Tensor]:
@@ -110,6 +129,9 @@ class Problem:
         """Whether two hidden units share a reciprocal, which is too rough for float32."""
         return self.query.dtype != torch.float32
 
+    def _prepared(self, *, by_unit: bool) -> tuple[Rows, Rows]:
+        return Rows.of(self.query, 32, by_unit=by_unit), Rows.of(self.key, self.keys, by_unit=by_unit)
+
     def given(self, value: Tensor) -> tuple[list[Any], list[Any], dict[str, Any]]:
         """What the kernels that know about values and masks take: tensors, numbers, and flags."""
         queries, keys = self.rows
@@ -127,7 +149,11 @@ class Problem:
             "HAS_BIAS": self.bias is not None,
             "DROPS": self.dropout > 0,
         }
-        return tensors, numbers, {**flags, "PAIRED": self.paired, "HARDWARE": HARDWARE, "UNROLL": self.unroll}
+        return (
+            tensors,
+            numbers,
+            {**flags, "PAIRED": self.paired, "HARDWARE": HARDWARE, "UNROLL": self.tiling.unroll},
+        )
 
     def chunks(self) -> Iterator[tuple[slice, slice]]:
         """Entries of the batch and queries whose slopes fit in ROOM together."""
@@ -142,7 +168,3 @@ class Problem:
 
 def _up(size: int, step: int) -> int:
     return max(step, -(-size // step) * step)
-
-
-def _tile(size: int) -> int:
-    return max(32, min(128, triton.next_power_of_2(size)))

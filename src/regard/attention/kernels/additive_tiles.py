@@ -28,11 +28,11 @@ WIDE: tl.constexpr = tl.constexpr(60.0)  # log₂ of E_q E_k up to which the pro
 @triton.jit
 @no_type_check
 def prepare_kernel(
-    x, plain, exponential, size, heads, length, hidden, padded, width,
+    x, plain, exponential, size, heads, length, hidden, padded, width, row_step, unit_step,
     x_batch, x_head, x_row, x_column,
     PAIRED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """x [b, h, length, hidden] → itself and exp(2x), each [b·h, padded hidden, padded length], and max |log₂ exp(2x)|.
+    """x [b, h, length, hidden] → itself and exp(2x), filled up and laid out anew, and max |log₂ exp(2x)| of each row.
 
     What is filled in is x = 0, which is finite everywhere and meets a zero in the vector.
     """
@@ -46,7 +46,7 @@ def prepare_kernel(
         part = tl.load(
             x + rows[:, None].to(tl.int64) * x_row + columns[None, :] * x_column, mask=inside, other=0.0
         )
-        place = (entry * width + columns[None, :]) * padded + rows[:, None]
+        place = entry * width * padded + columns[None, :] * unit_step + rows[:, None] * row_step
         written = (rows < padded)[:, None] & (columns < width)[None, :]
         tl.store(plain + place, part, mask=written)
         if PAIRED:
