@@ -27,7 +27,7 @@ from regard.attention.kernels.additive_tiles import (
 @triton.jit(do_not_specialize=["k_padded"])
 @no_type_check
 def slopes_kernel(
-    q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, totals, value, rest, bias, seed,
+    q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, value, rest, bias, seed,
     lse, upstream, delta, slopes, mirrored, weights,
     heads, groups, query_count, key_count, width, q_padded, k_padded, value_width, low, high, scale, dropout, gain,
     value_batch, value_head, value_row, value_column,
@@ -69,7 +69,7 @@ def slopes_kernel(
             k_exp + asked, k_plain + asked, k_size + shared * k_padded + tl.program_id(2) * KEYS, k_padded,
             q_exp + asking, q_plain + asking,
             q_size + entry * q_padded + first_row + tl.program_id(1) * QUERIES, q_padded,
-            vector + head * width, tl.load(totals + head), width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
+            vector + head * width, width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
         )  # fmt: skip
         scores *= scale
         if HAS_BIAS:

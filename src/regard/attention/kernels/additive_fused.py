@@ -102,7 +102,7 @@ def _backward(
     from regard.attention.kernels import additive_launch
     from regard.attention.kernels.additive_problem import Problem
 
-    problem = Problem(query, key, vector, rest, bias, seed, low, high, scale, dropout)
+    problem = Problem(query, key, vector, rest, bias, seed, low, high, scale, dropout, backward=True)
     return additive_launch.backward(problem, value, out, lse, upstream)
 
 

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import torch
-import triton  # type: ignore[import-untyped,import-not-found,unused-ignore]
 from torch import Tensor
 
 from regard.attention.kernels.additive_backward import gradient_kernel, slopes_kernel
 from regard.attention.kernels.additive_forward import forward_kernel, scores_kernel
-from regard.attention.kernels.additive_problem import HARDWARE, Problem, Rows
+from regard.attention.kernels.additive_problem import HARDWARE, Problem, power_of_two
 
 
 def forward(problem: Problem, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -16,12 +15,12 @@ def forward(problem: Problem, value: Tensor) -> tuple[Tensor, Tensor]:
     batch, heads, queries, _ = problem.query.shape
     out = value.new_empty(batch, heads, queries, value.shape[-1])
     lse = value.new_empty(batch, heads, queries, dtype=torch.float32)
-    features = max(16, min(256, triton.next_power_of_2(value.shape[-1])))
+    features = max(16, min(256, power_of_two(value.shape[-1])))
     some, keys, warps = problem.tiling.queries, problem.keys, problem.warps
     if value.dtype == torch.float32:  # a product in float32 lies in registers, and spills when it is larger
         some, keys, warps = 16, 32, 8 if features > 128 else 4
     tensors, numbers, flags = problem.given(value)
-    grid = (batch * heads, triton.cdiv(queries, some), triton.cdiv(value.shape[-1], features))
+    grid = (batch * heads, -(-queries // some), -(-value.shape[-1] // features))
     forward_kernel[grid](
         *tensors, out, lse, *numbers, **flags, QUERIES=some, KEYS=keys, VALUES=features, num_warps=warps,
         maxnreg=problem.tiling.registers,
@@ -61,11 +60,11 @@ def slopes_of(
     mirrored = slopes.new_empty(strips, keys, some)
     weights = value.new_empty(strips, some, keys)
     tensors, numbers, flags = problem.given(value)
-    slopes_kernel[(strips, triton.cdiv(some, tiling.queries), triton.cdiv(keys, problem.keys))](
+    slopes_kernel[(strips, -(-some // tiling.queries), -(-keys // problem.keys))](
         *tensors, *seen, slopes, mirrored, weights, *numbers,
         entries.start * heads, rows.start, some,
         **flags, QUERIES=tiling.queries, KEYS=problem.keys,
-        VALUES=max(16, min(64, triton.next_power_of_2(value.shape[-1]))),
+        VALUES=max(16, min(64, power_of_two(value.shape[-1]))),
         num_warps=problem.warps, maxnreg=tiling.registers,
     )  # fmt: skip
     return slopes, mirrored, weights
@@ -77,9 +76,9 @@ def scores(problem: Problem) -> Tensor:
     keys, tile, some = problem.key.shape[2], problem.keys, problem.tiling.queries
     out = problem.query.new_empty(entries, queries, keys)
     asking, asked = problem.rows
-    grid = (entries, triton.cdiv(queries, some), triton.cdiv(keys, tile))
+    grid = (entries, -(-queries // some), -(-keys // tile))
     scores_kernel[grid](
-        *asking.parts, *asked.parts, *problem.weighed, out,
+        *asking.by_unit, *asked.by_unit, problem.weight, out,
         queries, keys, asking.width, asking.padded, asked.padded,
         PAIRED=problem.paired, HARDWARE=HARDWARE, UNROLL=problem.tiling.unroll, QUERIES=some, KEYS=tile,
         num_warps=problem.warps, maxnreg=problem.tiling.registers,
@@ -99,55 +98,54 @@ class Sums:
     """Gradients in the making, in float32."""
 
     problem: Problem
-    rows: tuple[Rows, Rows]  # prepared row by row
     query: Tensor  # [entries, q, width]
     key: Tensor  # [entries of the keys, k, width]
     met: Tensor  # Σ slope · tanh of each entry and hidden unit
 
     @classmethod
     def of(cls, problem: Problem) -> "Sums":
-        """Zeros."""
-        rows = problem.by_row()
-        zeros = [
-            part.new_zeros(part.shape[0] * part.shape[1], part.shape[2], own.width, dtype=torch.float32)
-            for part, own in zip((problem.query, problem.key), rows, strict=True)
-        ]
-        return cls(problem, rows, *zeros, zeros[0].new_zeros(zeros[0].shape[0], rows[0].width))
+        """Zeros for all that is added to: each query gets all of its sums at once."""
+        query, key, width = problem.query, problem.key, problem.rows[0].width
+        to_query = query.new_empty(
+            query.shape[0] * query.shape[1], query.shape[2], width, dtype=torch.float32
+        )
+        to_key = key.new_zeros(key.shape[0] * key.shape[1], key.shape[2], width, dtype=torch.float32)
+        return cls(problem, to_query, to_key, to_key.new_zeros(to_query.shape[0], width))
 
     def add(self, slopes: Tensor, mirrored: Tensor, entries: slice, rows: slice) -> None:
         """What the slopes of some entries of the batch and some of their queries say."""
-        problem, heads, groups = self.problem, self.problem.query.shape[1], self.problem.groups
+        heads, groups = self.problem.query.shape[1], self.problem.groups
         some = slice(entries.start * heads, entries.stop * heads)
-        shared = slice(some.start // groups, some.stop // groups)
-        to_query, met = self._pieces(mirrored, some.start, rows.start, queries_own=True)
-        self.query[some, rows] += to_query
-        self.met[some] += slopes.sum((1, 2))[:, None] - 2.0 * met if problem.paired else met
-        to_key, _ = self._pieces(slopes, some.start, rows.start, queries_own=False)
-        self.key[shared] += to_key.unflatten(0, (-1, groups)).sum(1)
+        pieces, met = self._pieces(mirrored, some.start, rows.start, queries_own=True)
+        torch.sum(pieces, 0, out=self.query[some, rows])
+        met = met.sum((0, 2))
+        if self.problem.paired:  # tanh = 1 − 2ρ
+            met = slopes.sum((1, 2), dtype=torch.float32)[:, None] - 2.0 * met
+        self.met[some] += met
+        pieces, _ = self._pieces(slopes, some.start, rows.start, queries_own=False)
+        self.key[some.start // groups : some.stop // groups] += pieces.unflatten(1, (-1, groups)).sum((0, 2))
 
     def _pieces(self, slopes: Tensor, first: int, row: int, *, queries_own: bool) -> tuple[Tensor, Tensor]:
-        """Sums over the others for slopes [strips, others, owns], and over their slopes times tanh."""
-        problem, own, other = self.problem, *(self.rows if queries_own else self.rows[::-1])
-        tiling, (strips, others, owns) = problem.tiling, slopes.shape
-        units = min(tiling.units, triton.next_power_of_2(own.width))
-        tiles, blocks = triton.cdiv(owns, tiling.owns), triton.cdiv(own.width, units)
-        splits = max(1, min(tiling.enough // (strips * tiles * blocks), triton.cdiv(others, tiling.piece)))
-        piece = triton.cdiv(others, splits)
-        sums = slopes.new_empty(splits, strips, owns, own.width)
-        met = slopes.new_empty(splits, strips, tiles, own.width) if queries_own else sums
-        low, high = problem.band if queries_own else (-problem.band[1], -problem.band[0])
-        of_own, of_other = (1, row), (problem.groups, 0)
+        """Sums over pieces of the others for slopes [strips, others, owns], and of tiles over slope · tanh."""
+        problem, tiling, (strips, others, owns) = self.problem, self.problem.tiling, slopes.shape
+        own, other = problem.rows if queries_own else problem.rows[::-1]
+        units = min(tiling.units, power_of_two(own.width))
+        tiles, blocks = -(-owns // tiling.owns), -(-own.width // units)
+        splits = max(1, min(tiling.enough // (strips * tiles * blocks), -(-others // tiling.piece)))
+        sums = self.met.new_empty(splits, strips, owns, own.width)
+        met = self.met.new_empty(splits, strips, tiles, own.width) if queries_own else sums
+        (low, high), of_own, of_other = problem.band, (1, row), (problem.groups, 0)
         if not queries_own:
-            of_own, of_other = of_other, of_own
+            low, high, of_own, of_other = -high, -low, of_other, of_own
         gradient_kernel[(strips * tiles, blocks, splits)](
-            *own.parts, *other.parts, problem.weighed[0], slopes, sums, met,
+            *own.by_row, *other.by_row, problem.weight, slopes, sums, met,
             first, problem.query.shape[1], *of_own, owns, own.padded, *of_other, others, other.padded,
-            own.width, low, high, problem.scale, piece,
+            own.width, low, high, problem.scale, -(-others // splits),
             QUERIES_OWN=queries_own, SPARSE=problem.rest is not None, PAIRED=problem.paired, HARDWARE=HARDWARE,
             OWNS=tiling.owns, OTHERS=32, HIDDEN=units, num_warps=1,
             maxnreg=(168 if queries_own else 128) if problem.paired else None,
         )  # fmt: skip
-        return sums.sum(0), met.sum((0, 2))
+        return sums, met
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
         """Of query, key and vector, in their shapes and dtypes."""

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import torch
-import triton  # type: ignore[import-untyped,import-not-found,unused-ignore]
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -42,8 +41,7 @@ TILING = Tiling()
 class Rows:
     """Mapped queries or keys as the kernels read them, filled up to whole tiles.
 
-    Scores want them hidden unit by hidden unit, [entries, width, padded], and gradients row by row, [entries, padded,
-    width].
+    Scores want them hidden unit by hidden unit, [entries, width, padded], and gradients also row by row.
     """
 
     exponential: Tensor  # exp(2x)
@@ -53,24 +51,29 @@ class Rows:
     padded: int  # the length, filled up
 
     @classmethod
-    def of(cls, x: Tensor, tile: int, *, by_unit: bool) -> "Rows":
+    def of(cls, x: Tensor, tile: int, *, by_row: bool) -> "Rows":
         """From x [b, h, length, hidden] with any strides."""
         batch, heads, length, hidden = x.shape
-        paired = x.dtype != torch.float32
-        padded, width = _up(length, tile), _up(hidden, EIGHT)
-        plain = x.new_empty(batch * heads, padded * width)
+        paired, entries = x.dtype != torch.float32, batch * heads
+        padded, width = whole(length, tile), whole(hidden, EIGHT)
+        plain = x.new_empty(2 if by_row else 1, entries * padded * width)
         exponential = torch.empty_like(plain, dtype=torch.float32) if paired else plain
-        size = x.new_empty(batch * heads, padded, dtype=torch.float32) if paired else plain
-        prepare_kernel[(batch * heads, triton.cdiv(padded, 32))](
-            x, plain, exponential, size, heads, length, hidden, padded, width,
-            *((1, padded) if by_unit else (width, 1)), *x.stride(), PAIRED=paired, ROWS=32, COLUMNS=32,
+        size = x.new_empty(entries, padded, dtype=torch.float32) if paired else plain
+        prepare_kernel[(entries, padded // 32)](
+            x, plain, exponential, size, heads, length, hidden, padded, width, entries * padded * width,
+            *x.stride(), BY_ROW=by_row, PAIRED=paired, ROWS=32, COLUMNS=32,
         )  # fmt: skip
         return cls(exponential, plain, size, width, padded)
 
     @property
-    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
-        """In the order in which kernels take them."""
+    def by_unit(self) -> tuple[Tensor, Tensor, Tensor]:
+        """As the kernels of scores take them."""
         return self.exponential, self.plain, self.size
+
+    @property
+    def by_row(self) -> tuple[Tensor, Tensor, Tensor]:
+        """As the kernel of gradients takes them."""
+        return self.exponential[1], self.plain[1], self.size
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,13 @@ class Problem:
     high: int | None = None
     scale: float = 1.0
     dropout: float = 0.0
+    backward: bool = False
     tiling: Tiling = TILING
 
     @property
     def keys(self) -> int:
         """How many keys a tile of scores has: fewer where there are few."""
-        return max(32, min(self.tiling.keys, triton.next_power_of_2(self.key.shape[-2])))
+        return max(32, min(self.tiling.keys, power_of_two(self.key.shape[-2])))
 
     @property
     def warps(self) -> int:
@@ -101,18 +105,17 @@ class Problem:
 
     @cached_property
     def rows(self) -> tuple[Rows, Rows]:
-        """Queries and keys, prepared for scores."""
-        return self._prepared(by_unit=True)
-
-    def by_row(self) -> tuple[Rows, Rows]:
-        """Queries and keys, prepared for gradients."""
-        return self._prepared(by_unit=False)
+        """Queries and keys, prepared."""
+        return Rows.of(self.query, 32, by_row=self.backward), Rows.of(
+            self.key, self.keys, by_row=self.backward
+        )
 
     @cached_property
-    def weighed(self) -> tuple[Tensor, Tensor]:
-        """v for every head, filled up with zeros, and its sum."""
-        vector = F.pad(self.vector.float(), (0, self.rows[0].width - self.vector.shape[-1]))
-        return vector.contiguous(), self.vector.double().sum(-1).float()
+    def weight(self) -> Tensor:
+        """v for every head, filled up with zeros."""
+        missing = self.rows[0].width - self.vector.shape[-1]
+        vector = self.vector.to(torch.float32, memory_format=torch.contiguous_format)
+        return F.pad(vector, (0, missing)) if missing else vector
 
     @property
     def band(self) -> tuple[int, int]:
@@ -129,15 +132,12 @@ class Problem:
         """Whether two hidden units share a reciprocal, which is too rough for float32."""
         return self.query.dtype != torch.float32
 
-    def _prepared(self, *, by_unit: bool) -> tuple[Rows, Rows]:
-        return Rows.of(self.query, 32, by_unit=by_unit), Rows.of(self.key, self.keys, by_unit=by_unit)
-
     def given(self, value: Tensor) -> tuple[list[Any], list[Any], dict[str, Any]]:
         """What the kernels that know about values and masks take: tensors, numbers, and flags."""
         queries, keys = self.rows
         optional = [None if self.rest is None else self.rest.view(torch.uint8), self.bias]
         seed = queries.plain if self.seed is None else self.seed
-        tensors = [*queries.parts, *keys.parts, *self.weighed, value]
+        tensors = [*queries.by_unit, *keys.by_unit, self.weight, value]
         tensors += [queries.plain if part is None else part for part in optional] + [seed]
         sizes = [self.query.shape[1], self.groups, self.query.shape[2], self.key.shape[2], queries.width]
         numbers = [*sizes, queries.padded, keys.padded, value.shape[-1], *self.band, self.scale]
@@ -166,5 +166,11 @@ class Problem:
                 yield slice(first, min(first + together, batch)), slice(start, min(start + some, queries))
 
 
-def _up(size: int, step: int) -> int:
+def whole(size: int, step: int) -> int:
+    """The least multiple of a step that is not smaller, and not zero."""
     return max(step, -(-size // step) * step)
+
+
+def power_of_two(size: int) -> int:
+    """The least power of two that is not smaller. Triton has its own, which takes ten times as long to call."""
+    return 1 << (size - 1).bit_length()
