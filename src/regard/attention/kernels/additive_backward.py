@@ -43,35 +43,33 @@ def slopes_kernel(
     strip = tl.program_id(0).to(tl.int64)
     entry = strip + first_entry
     batch, head, shared = entry // heads, entry % heads, entry // groups
-    near = tl.program_id(1) * QUERIES + tl.arange(0, QUERIES)
-    rows = first_row + near
-    columns = tl.program_id(2) * KEYS + tl.arange(0, KEYS)
-    written = (near < some_rows)[:, None] & (columns < key_count)[None, :]
-    spot = (strip * some_rows + near[:, None]) * key_count + columns[None, :]
-    opposite = (strip * key_count + columns[None, :]) * some_rows + near[:, None]
+    near, column = tl.program_id(1) * QUERIES, tl.program_id(2) * KEYS
+    rows = first_row + near + tl.arange(0, QUERIES)
+    columns = column + tl.arange(0, KEYS)
     rest += batch * rest_batch + head * rest_head
-    allowed = open_pairs(
-        rows[:, None],
-        columns[None, :],
-        query_count,
-        key_count,
-        low,
-        high,
-        rest,
-        rest_row,
-        rest_column,
-        HAS_REST,
-    )
-    if tl.max(allowed.to(tl.int32)) > 0:
-        asking = entry * width * q_padded + first_row + tl.program_id(1) * QUERIES
-        asked = shared * width * k_padded + tl.program_id(2) * KEYS
+    ahead = column - first_row - near
+    anybody = (ahead + KEYS > low) & (ahead - QUERIES < high)
+    if HAS_REST:
+        allowed = open_pairs(
+            rows[:, None], columns[None, :], query_count, key_count, low, high,
+            rest, rest_row, rest_column, HAS_REST,
+        )  # fmt: skip
+        anybody = tl.max(allowed.to(tl.int32)) > 0
+    slope = tl.zeros([QUERIES, KEYS], tl.float32)
+    used = tl.zeros([QUERIES, KEYS], tl.float32)
+    if anybody:
+        asking = entry * width * q_padded + first_row + near
+        asked = shared * width * k_padded + column
         scores = tile_scores(
-            k_exp + asked, k_plain + asked, k_size + shared * k_padded + tl.program_id(2) * KEYS, k_padded,
-            q_exp + asking, q_plain + asking,
-            q_size + entry * q_padded + first_row + tl.program_id(1) * QUERIES, q_padded,
+            k_exp + asked, k_plain + asked, k_size + shared * k_padded + column, k_padded,
+            q_exp + asking, q_plain + asking, q_size + entry * q_padded + first_row + near, q_padded,
             vector + head * width, width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
         )  # fmt: skip
         scores *= scale
+        allowed = open_pairs(  # after the scores, so that they have the registers
+            rows[:, None], columns[None, :], query_count, key_count, low, high,
+            rest, rest_row, rest_column, HAS_REST,
+        )  # fmt: skip
         if HAS_BIAS:
             bias += batch * bias_batch + head * bias_head
             place = rows[:, None].to(tl.int64) * bias_row + columns[None, :].to(tl.int64) * bias_column
@@ -99,13 +97,13 @@ def slopes_kernel(
             used = parts * keep
         expected = tl.load(delta + entry * query_count + rows, mask=looking, other=0.0)
         slope = tl.where(allowed, parts * (towards - expected[:, None]), 0.0)
-        tl.store(slopes + spot, slope, mask=written)
-        tl.store(mirrored + opposite, slope, mask=written)
-        tl.store(weights + spot, used.to(weights.dtype.element_ty), mask=written)
-    else:
-        tl.store(slopes + spot, tl.zeros([QUERIES, KEYS], tl.float32), mask=written)
-        tl.store(mirrored + opposite, tl.zeros([QUERIES, KEYS], tl.float32), mask=written)
-        tl.store(weights + spot, tl.zeros([QUERIES, KEYS], weights.dtype.element_ty), mask=written)
+    inside = near + tl.arange(0, QUERIES)
+    written = (inside < some_rows)[:, None] & (columns < key_count)[None, :]
+    spot = (strip * some_rows + inside[:, None]) * key_count + columns[None, :]
+    opposite = (strip * key_count + columns[None, :]) * some_rows + inside[:, None]
+    tl.store(slopes + spot, slope, mask=written)
+    tl.store(mirrored + opposite, slope, mask=written)
+    tl.store(weights + spot, used.to(weights.dtype.element_ty), mask=written)
 
 
 @triton.jit(do_not_specialize=["width"])
@@ -114,7 +112,7 @@ def gradient_kernel(
     own_exp, own_plain, own_size, other_exp, other_plain, other_size, vector, slopes, grad, met,
     first_entry, heads, own_groups, own_first, own_count, own_padded,
     other_groups, other_first, other_count, other_padded, width, low, high, scale, piece,
-    QUERIES_OWN: tl.constexpr, SPARSE: tl.constexpr, PAIRED: tl.constexpr, HARDWARE: tl.constexpr,
+    QUERIES_OWN: tl.constexpr, PAIRED: tl.constexpr, HARDWARE: tl.constexpr,
     OWNS: tl.constexpr, OTHERS: tl.constexpr, HIDDEN: tl.constexpr,
 ):  # fmt: skip
     """Σ over a piece of the others of slope · v (1 − tanh²), for one tile of owns and HIDDEN hidden units.
@@ -152,17 +150,16 @@ def gradient_kernel(
     for far in range(start, stop, OTHERS):
         end = tl.minimum(far + OTHERS, stop)
         several = far + tl.arange(0, OTHERS)
-        anything = True
-        if SPARSE:
-            steps = several[:, None] * pitch
-            block = tl.load(slopes[None, :] + steps, mask=(several < end)[:, None] & here[None, :], other=0.0)
-            anything = tl.max((block != 0).to(tl.int32)) > 0
-        if anything:
+        near_by = several < end
+        # Asked of all slopes at once, which also brings them near: one by one, each would be waited for.
+        block = tl.load(
+            slopes[None, :] + several[:, None] * pitch, mask=near_by[:, None] & here[None, :], other=0.0
+        )
+        if tl.max((block != 0).to(tl.int32)) > 0:
             wide = False
             if PAIRED:
                 wide = (
-                    tl.max(own_sizes) + tl.max(tl.load(other_size + several, mask=several < end, other=0.0))
-                    > WIDE
+                    tl.max(own_sizes) + tl.max(tl.load(other_size + several, mask=near_by, other=0.0)) > WIDE
                 )
             if wide:
                 bend_left, bend_right, met_left, met_right = pass_by(
@@ -202,6 +199,7 @@ def pass_by(
     1 − tanh² is 4 (ρ − ρ²), so the sums are of ρ and ρ − ρ². In float32 they are of tanh and 1 − tanh², and are made
     for these others first, which rounds less than one sum over all.
     """
+    pace = tl.cast(width, tl.int64)
     if not PAIRED:
         before_left, before_right, met_before_left, met_before_right = (
             bend_left,
@@ -215,20 +213,23 @@ def pass_by(
             bend_left * 0,
             bend_left * 0,
         )
+    next_left = tl.load(other_exp + far * pace, mask=inside, other=0.0)
+    next_right = tl.load(other_exp + far * pace + half, mask=inside_too, other=0.0)
     for one in range(far, end):
+        a, b = next_left[None, :], next_right[None, :]
         slope = tl.load(slopes + one * pitch, mask=here, other=0.0)[:, None]
-        step = one * tl.cast(width, tl.int64)
-        a = tl.load(other_exp + step, mask=inside, other=0.0)[None, :]
-        b = tl.load(other_exp + step + half, mask=inside_too, other=0.0)[None, :]
+        ahead = other_exp + tl.minimum(one + 1, end - 1) * pace  # a turn early, to wait less
+        next_left = tl.load(ahead, mask=inside, other=0.0)
+        next_right = tl.load(ahead + half, mask=inside_too, other=0.0)
         if PAIRED:
             first, second = own_left * a + 1.0, own_right * b + 1.0
             inverse = reciprocal(first * second, HARDWARE)
             left, right = second * inverse, first * inverse
             if ANY_LARGE:
                 large = (own_sizes + tl.load(other_size + one) > WIDE)[:, None]
-                left = tl.where(large, exact_share(own_plain, other_plain + step, inside), left)
+                left = tl.where(large, exact_share(own_plain, other_plain + one * pace, inside), left)
                 right = tl.where(
-                    large, exact_share(own_plain + half, other_plain + step + half, inside_too), right
+                    large, exact_share(own_plain + half, other_plain + one * pace + half, inside_too), right
                 )
             bend_left += slope * (left - left * left)
             bend_right += slope * (right - right * right)

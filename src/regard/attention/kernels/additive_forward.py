@@ -70,17 +70,23 @@ def forward_kernel(
     stop = tl.minimum(first + QUERIES + high, key_count)
     for column in range(start, stop, KEYS):
         columns = column + tl.arange(0, KEYS)
-        allowed = open_pairs(
-            rows[:, None], columns[None, :], query_count, key_count, low, high,
-            rest, rest_row, rest_column, HAS_REST,
-        )  # fmt: skip
-        anybody = tl.max(allowed.to(tl.int32)) > 0 if HAS_REST else True
+        anybody = True
+        if HAS_REST:
+            allowed = open_pairs(
+                rows[:, None], columns[None, :], query_count, key_count, low, high,
+                rest, rest_row, rest_column, HAS_REST,
+            )  # fmt: skip
+            anybody = tl.max(allowed.to(tl.int32)) > 0
         if anybody:
             scores = tile_scores(
                 k_exp + column, k_plain + column, k_size + column, k_padded, q_exp, q_plain, q_size, q_padded,
                 vector, width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
             )  # fmt: skip
             scores *= scale
+            allowed = open_pairs(  # after the scores, so that they have the registers
+                rows[:, None], columns[None, :], query_count, key_count, low, high,
+                rest, rest_row, rest_column, HAS_REST,
+            )  # fmt: skip
             if HAS_BIAS:
                 place = rows[:, None].to(tl.int64) * bias_row + columns[None, :].to(tl.int64) * bias_column
                 scores += tl.load(bias + place, mask=allowed, other=0.0).to(tl.float32)

@@ -9,6 +9,9 @@ from regard.attention.kernels.additive_backward import gradient_kernel, slopes_k
 from regard.attention.kernels.additive_forward import forward_kernel, scores_kernel
 from regard.attention.kernels.additive_problem import HARDWARE, Problem, power_of_two
 
+ENOUGH = 8192  # programs of the gradients, so that all of the chip works until the end
+PIECE = 256  # others that a program of the gradients takes, at least
+
 
 def forward(problem: Problem, value: Tensor) -> tuple[Tensor, Tensor]:
     """The output [b, h, q, dv] and the log-sum-exp [b, h, q] of each query, for values [b, g, k, dv]."""
@@ -131,7 +134,7 @@ class Sums:
         own, other = problem.rows if queries_own else problem.rows[::-1]
         units = min(tiling.units, power_of_two(own.width))
         tiles, blocks = -(-owns // tiling.owns), -(-own.width // units)
-        splits = max(1, min(tiling.enough // (strips * tiles * blocks), -(-others // tiling.piece)))
+        splits = max(1, min(ENOUGH // (strips * tiles * blocks), -(-others // PIECE)))
         sums = self.met.new_empty(splits, strips, owns, own.width)
         met = self.met.new_empty(splits, strips, tiles, own.width) if queries_own else sums
         (low, high), of_own, of_other = problem.band, (1, row), (problem.groups, 0)
@@ -141,7 +144,7 @@ class Sums:
             *own.by_row, *other.by_row, problem.weight, slopes, sums, met,
             first, problem.query.shape[1], *of_own, owns, own.padded, *of_other, others, other.padded,
             own.width, low, high, problem.scale, -(-others // splits),
-            QUERIES_OWN=queries_own, SPARSE=problem.rest is not None, PAIRED=problem.paired, HARDWARE=HARDWARE,
+            QUERIES_OWN=queries_own, PAIRED=problem.paired, HARDWARE=HARDWARE,
             OWNS=tiling.owns, OTHERS=32, HIDDEN=units, num_warps=1,
             maxnreg=(168 if queries_own else 128) if problem.paired else None,
         )  # fmt: skip

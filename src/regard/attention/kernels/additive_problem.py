@@ -30,8 +30,6 @@ class Tiling:
     registers: int | None = None
     owns: int = 16  # of a tile of gradients: each thread holds all of them, for some of the hidden units
     units: int = 64
-    piece: int = 256  # others that a program of the gradients takes, at least
-    enough: int = 8192  # programs of the gradients, so that all of the chip works until the end
 
 
 TILING = Tiling()
