@@ -14,7 +14,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -29,7 +29,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from regard import Additive, Call, attend, causal, explain, weigh
 from regard.attention.kernels import additive_launch
-from regard.attention.kernels.additive_problem import Problem, Tiling
+from regard.attention.kernels.additive_problem import FORWARD, Problem
+from regard.sight import evidence
 
 INSTRUCTIONS = {
     "tanh": "tanh.approx.f32 $0, $1;",
@@ -38,6 +39,7 @@ INSTRUCTIONS = {
     "reciprocal and sum": "{ .reg .f32 t; rcp.approx.ftz.f32 t, $1; add.f32 $0, t, 0f3F800000; }",
 }
 WIDTH = 64  # of queries and keys before their maps
+Contender = Callable[[Call, Tensor], Tensor]
 PEERS_FIT = {
     "forward": 4 * 4096**2 * 128,
     "backward": 16 * 1024**2 * 64,
@@ -67,7 +69,7 @@ class Row:
     ratio: float  # to regard, within each round; median
     device: float  # milliseconds of its kernels
     of_limit: float  # by the device's time
-    of_forward: float  # the device's time over that of the same contender's forward
+    of_forward: float  # the device's time over that of the same contender's forward; 0: has none
     gigabytes: float  # the most held beyond the inputs
 
 
@@ -162,15 +164,16 @@ def rows_of(
         raise SystemExit(f"the fused kernel cannot run here:\n{explain(call)}")
     numbers = entries * length * (length + 1) // 2 * hidden if masked else entries * length**2 * hidden
     shape = f"{entries} × {length}² × {hidden}, values {value_width}{', causal' if masked else ''}"
-    peers = {"compiled": torch.compile(by_equation), "equation": by_equation}
+    peers: dict[str, Contender] = {
+        "compiled": torch.compile(by_equation, dynamic=False),
+        "equation": by_equation,
+    }
     inputs = [call.query, call.key, value, *call.score.parameters()]
     rows: list[Row] = []
     for mode, most in PEERS_FIT.items():
         asked = peers if entries * length**2 * hidden <= most and not masked else {}
-        runs = {
-            name: _run(mode, contender, call, value, inputs)
-            for name, contender in {"regard": attend, **asked}.items()
-        }
+        contenders: dict[str, Contender] = {"regard": attend, **asked}
+        runs = {name: _run(mode, one, call, value, inputs) for name, one in contenders.items()}
         times = measure(runs, 7)
         for name, run in runs.items():
             torch.cuda.synchronize()
@@ -191,18 +194,35 @@ def rows_of(
     return rows
 
 
+def evidence_row(limit: float) -> Row:
+    """Entropy, received mass and the rest of a call without its weights, from strips of scores."""
+    call, _ = call_of(4, 4096, 128, 128, masked=False)
+
+    def run() -> None:
+        evidence.summarise(call)
+        torch.cuda.synchronize()
+
+    times = measure({"regard": run}, 3)["regard"]
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    held = (torch.cuda.max_memory_allocated() - before) / 2**30
+    device = on_device(run)
+    share = limit * 4 * 4096**2 * 128 / device
+    shape, middle = "4 × 4096² × 128", statistics.median(times)
+    return Row(shape, "evidence", "regard", middle, spread(times), 1.0, device, share, 0.0, held)
+
+
 def on_device(run: Callable[[], object]) -> float:
-    """Milliseconds of all kernels of a run together; median of three."""
-    found = []
-    for _ in range(3):
-        with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    """Milliseconds of all kernels of a run together; the mean of three runs."""
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(3):
             run()
-        found.append(sum(event.self_device_time_total for event in seen.key_averages()) / 1e3)
-    return statistics.median(found)
+    return sum(event.self_device_time_total for event in seen.key_averages()) / 3e3
 
 
 def _run(
-    mode: str, contender: Callable[[Call, Tensor], Tensor], call: Call, value: Tensor, inputs: list[Tensor]
+    mode: str, contender: Contender, call: Call, value: Tensor, inputs: list[Tensor]
 ) -> Callable[[], None]:
     if mode == "forward":
 
@@ -230,7 +250,7 @@ def sweep(limit: float) -> dict[str, str]:
     vector = call.score.vector.expand(4, -1)
     found = {}
     for queries, unroll in product((16, 32, 64), (1, 2, 4)):
-        tiling = Tiling(queries=queries, unroll=unroll)
+        tiling = replace(FORWARD, queries=queries, unroll=unroll)
         problem = Problem(query.detach(), key.detach(), vector.detach(), tiling=tiling)
         run = partial(additive_launch.forward, problem, value.detach())
         name = f"{queries} queries, {unroll} pairs a turn"
@@ -297,10 +317,11 @@ def main() -> None:
         )
         (options.out / "additive.md").write_text(table(results, rows))
 
-    for shape in ((4, 4096, 128, 128), (16, 1024, 64, 64), (1, 16384, 128, 64)):
-        for masked in (False, True):
-            rows += rows_of(*shape, masked=masked, limit=limit)
-            save()
+    shapes = ((4, 4096, 128, 128), (16, 1024, 64, 64), (1, 16384, 128, 64))
+    for masked, shape in product((False, True), shapes):
+        rows += rows_of(*shape, masked=masked, limit=limit)
+        save()
+    rows.append(evidence_row(limit))
     if options.sweep:
         results["sweep"] = sweep(limit)
     save()

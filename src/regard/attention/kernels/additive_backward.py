@@ -161,6 +161,9 @@ def gradient_kernel(
                 wide = (
                     tl.max(own_sizes) + tl.max(tl.load(other_size + several, mask=near_by, other=0.0)) > WIDE
                 )
+            if not PAIRED:  # a sum for these others first, which rounds less than one over all
+                old, old_too, old_met, old_met_too = bend_left, bend_right, met_left, met_right
+                bend_left, bend_right, met_left, met_right = nothing, nothing, nothing, nothing
             if wide:
                 bend_left, bend_right, met_left, met_right = pass_by(
                     bend_left, bend_right, met_left, met_right, own_left, own_right, own_sizes, own_plain + place,
@@ -173,6 +176,9 @@ def gradient_kernel(
                     other_exp, other_plain, other_size, slopes, far, end, pitch, width, here, inside, inside_too,
                     half, False, PAIRED, QUERIES_OWN, HARDWARE,
                 )  # fmt: skip
+            if not PAIRED:
+                bend_left, bend_right = bend_left + old, bend_right + old_too
+                met_left, met_right = met_left + old_met, met_right + old_met_too
     steep = scale * 4.0 if PAIRED else scale
     vector += asking % heads * width + units
     v, w = tl.load(vector, mask=inside, other=0.0), tl.load(vector + half, mask=inside_too, other=0.0)
@@ -196,23 +202,9 @@ def pass_by(
     """The four sums with the others from `far` to `end` in them.
 
     A unit of the left half and one of the right share a reciprocal: with ρ = 1 / (1 + E), tanh is 1 − 2ρ and
-    1 − tanh² is 4 (ρ − ρ²), so the sums are of ρ and ρ − ρ². In float32 they are of tanh and 1 − tanh², and are made
-    for these others first, which rounds less than one sum over all.
+    1 − tanh² is 4 (ρ − ρ²), so the sums are of ρ − ρ² and ρ. In float32 they are of 1 − tanh² and tanh.
     """
     pace = tl.cast(width, tl.int64)
-    if not PAIRED:
-        before_left, before_right, met_before_left, met_before_right = (
-            bend_left,
-            bend_right,
-            met_left,
-            met_right,
-        )
-        bend_left, bend_right, met_left, met_right = (
-            bend_left * 0,
-            bend_left * 0,
-            bend_left * 0,
-            bend_left * 0,
-        )
     next_left = tl.load(other_exp + far * pace, mask=inside, other=0.0)
     next_right = tl.load(other_exp + far * pace + half, mask=inside_too, other=0.0)
     for one in range(far, end):
@@ -240,9 +232,6 @@ def pass_by(
         if WITH_MET:
             met_left += slope * left
             met_right += slope * right
-    if not PAIRED:
-        bend_left, bend_right = before_left + bend_left, before_right + bend_right
-        met_left, met_right = met_before_left + met_left, met_before_right + met_right
     return bend_left, bend_right, met_left, met_right
 
 

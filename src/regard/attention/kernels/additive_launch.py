@@ -9,8 +9,21 @@ from regard.attention.kernels.additive_backward import gradient_kernel, slopes_k
 from regard.attention.kernels.additive_forward import forward_kernel, scores_kernel
 from regard.attention.kernels.additive_problem import HARDWARE, Problem, power_of_two
 
-ENOUGH = 8192  # programs of the gradients, so that all of the chip works until the end
-PIECE = 256  # others that a program of the gradients takes, at least
+
+@dataclass(frozen=True)
+class Tile:
+    """How gradients are cut for the chip: a warp holds some owns and some of their hidden units."""
+
+    owns: int
+    units: int
+    registers: int
+
+
+# The fastest of those tried on an H200.
+TO_QUERY = Tile(owns=16, units=64, registers=168)
+TO_KEY = Tile(owns=16, units=64, registers=128)
+ENOUGH = 16384  # programs of the gradients, so that all of the chip works until the end
+PIECE = 128  # others that a program of the gradients takes, at least
 
 
 def forward(problem: Problem, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -22,11 +35,13 @@ def forward(problem: Problem, value: Tensor) -> tuple[Tensor, Tensor]:
     some, keys, warps = problem.tiling.queries, problem.keys, problem.warps
     if value.dtype == torch.float32:  # a product in float32 lies in registers, and spills when it is larger
         some, keys, warps = 16, 32, 8 if features > 128 else 4
+    elif features > 128:
+        keys = min(keys, 128)  # more values do not fit in shared memory
     tensors, numbers, flags = problem.given(value)
     grid = (batch * heads, -(-queries // some), -(-value.shape[-1] // features))
     forward_kernel[grid](
         *tensors, out, lse, *numbers, **flags, QUERIES=some, KEYS=keys, VALUES=features, num_warps=warps,
-        maxnreg=problem.tiling.registers,
+        maxnreg=problem.registers,
     )  # fmt: skip
     return out, lse
 
@@ -68,7 +83,7 @@ def slopes_of(
         entries.start * heads, rows.start, some,
         **flags, QUERIES=tiling.queries, KEYS=problem.keys,
         VALUES=max(16, min(64, power_of_two(value.shape[-1]))),
-        num_warps=problem.warps, maxnreg=tiling.registers,
+        num_warps=problem.warps, maxnreg=problem.registers,
     )  # fmt: skip
     return slopes, mirrored, weights
 
@@ -84,7 +99,7 @@ def scores(problem: Problem) -> Tensor:
         *asking.by_unit, *asked.by_unit, problem.weight, out,
         queries, keys, asking.width, asking.padded, asked.padded,
         PAIRED=problem.paired, HARDWARE=HARDWARE, UNROLL=problem.tiling.unroll, QUERIES=some, KEYS=tile,
-        num_warps=problem.warps, maxnreg=problem.tiling.registers,
+        num_warps=problem.warps, maxnreg=problem.registers,
     )  # fmt: skip
     return out
 
@@ -126,14 +141,19 @@ class Sums:
             met = slopes.sum((1, 2), dtype=torch.float32)[:, None] - 2.0 * met
         self.met[some] += met
         pieces, _ = self._pieces(slopes, some.start, rows.start, queries_own=False)
-        self.key[some.start // groups : some.stop // groups] += pieces.unflatten(1, (-1, groups)).sum((0, 2))
+        heard = pieces.view(len(pieces), -1, groups, *pieces.shape[2:]).sum((0, 2))
+        self.key[some.start // groups : some.stop // groups] += heard
 
     def _pieces(self, slopes: Tensor, first: int, row: int, *, queries_own: bool) -> tuple[Tensor, Tensor]:
         """Sums over pieces of the others for slopes [strips, others, owns], and of tiles over slope · tanh."""
-        problem, tiling, (strips, others, owns) = self.problem, self.problem.tiling, slopes.shape
+        problem, tile, (strips, others, owns) = (
+            self.problem,
+            TO_QUERY if queries_own else TO_KEY,
+            slopes.shape,
+        )
         own, other = problem.rows if queries_own else problem.rows[::-1]
-        units = min(tiling.units, power_of_two(own.width))
-        tiles, blocks = -(-owns // tiling.owns), -(-own.width // units)
+        units = min(tile.units, power_of_two(own.width))
+        tiles, blocks = -(-owns // tile.owns), -(-own.width // units)
         splits = max(1, min(ENOUGH // (strips * tiles * blocks), -(-others // PIECE)))
         sums = self.met.new_empty(splits, strips, owns, own.width)
         met = self.met.new_empty(splits, strips, tiles, own.width) if queries_own else sums
@@ -145,8 +165,8 @@ class Sums:
             first, problem.query.shape[1], *of_own, owns, own.padded, *of_other, others, other.padded,
             own.width, low, high, problem.scale, -(-others // splits),
             QUERIES_OWN=queries_own, PAIRED=problem.paired, HARDWARE=HARDWARE,
-            OWNS=tiling.owns, OTHERS=32, HIDDEN=units, num_warps=1,
-            maxnreg=(168 if queries_own else 128) if problem.paired else None,
+            OWNS=tile.owns, OTHERS=32, HIDDEN=units, num_warps=1,
+            maxnreg=tile.registers if problem.paired else None,
         )  # fmt: skip
         return sums, met
 
