@@ -172,6 +172,8 @@ def rows_of(
     rows: list[Row] = []
     for mode, most in PEERS_FIT.items():
         asked = peers if entries * length**2 * hidden <= most and not masked else {}
+        if mode == "backward" and asked:  # what is compiled refuses to go back twice
+            asked = {"equation": by_equation}
         contenders: dict[str, Contender] = {"regard": attend, **asked}
         runs = {name: _run(mode, one, call, value, inputs) for name, one in contenders.items()}
         times = measure(runs, 7)

@@ -215,6 +215,13 @@ def test_strides_do_not_matter() -> None:
     assert torch.equal(attend(other, twisted[2]), attend(call, value))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_heads_may_share_one_vector_of_any_width(dtype: torch.dtype) -> None:
+    score = Additive(4, 4, hidden=8).to(dtype)
+    query, key, value = (torch.randn(2, 3, 5, 4, dtype=dtype) for _ in range(3))
+    check(Call(query, key, score=score), value)
+
+
 def test_one_axis_and_three_batch_axes_are_folded() -> None:
     score = Additive(4, 4, hidden=3)
     for shape in ((5, 4), (2, 3, 2, 5, 4)):

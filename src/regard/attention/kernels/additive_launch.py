@@ -19,9 +19,8 @@ class Tile:
     registers: int
 
 
-# The fastest of those tried on an H200.
-TO_QUERY = Tile(owns=16, units=64, registers=168)
-TO_KEY = Tile(owns=16, units=64, registers=128)
+TO_QUERY = Tile(owns=8, units=64, registers=128)
+TO_KEY = Tile(owns=8, units=64, registers=96)
 ENOUGH = 16384  # programs of the gradients, so that all of the chip works until the end
 PIECE = 128  # others that a program of the gradients takes, at least
 
