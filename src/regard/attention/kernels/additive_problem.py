@@ -21,7 +21,7 @@ HARDWARE = not INTERPRETED  # the interpreter knows no machine instructions
 
 @dataclass(frozen=True)
 class Tiling:
-    """How scores are cut for the chip. Nothing but speed depends on it."""
+    """How scores are cut for the chip. Nothing but speed and the order of sums depends on it."""
 
     queries: int  # of a tile: each thread holds all of them, for some of the keys
     keys: int
@@ -175,5 +175,5 @@ def whole(size: int, step: int) -> int:
 
 
 def power_of_two(size: int) -> int:
-    """The least power of two that is not smaller. Triton has its own, which takes ten times as long to call."""
+    """The least power of two that is not smaller. Triton has its own, which is slower to call."""
     return 1 << (size - 1).bit_length()
