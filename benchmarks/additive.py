@@ -1,18 +1,20 @@
-"""Additive attention on a GPU: the fused kernel against the equation, torch.compile of it and the tiled operator.
+"""Additive attention on a GPU: the fused kernels against the equation and torch.compile of it.
 
-    python benchmarks/additive.py            # about three minutes on one H200, most of it compiling
+    python benchmarks/additive.py            # about a minute on one H200, most of it compiling
     python benchmarks/additive.py --sweep    # also other tile sizes of the forward kernel, five seconds each
 
-Times are medians over interleaved rounds. The limit is one tanh for each query, key and hidden unit at the rate that
-the special-function unit sustains, measured in the same run; the kernel takes a reciprocal for every two instead, so it
-may pass it. Before anything is timed, output and gradients are compared with float64.
+Times of whole calls are medians over interleaved rounds, by the host's clock around a synchronised call: they contain
+the maps of queries and keys, Python and launches. Beside them stands the time of the device alone, the sum over the
+call's kernels, by the profiler. The limit is one tanh for each pair that may look and each hidden unit at the rate that
+the special-function unit sustains, measured in the same run; the kernels take a reciprocal for every two instead, so
+they may pass it. Before anything is timed, output and gradients are compared with float64.
 """
 
 import argparse
 import json
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -23,12 +25,12 @@ import triton  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import triton.language as tl  # type: ignore[import-untyped,import-not-found,unused-ignore]
 from measuring import machine, measure, spread
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
 from regard import Additive, Call, attend, causal, explain, weigh
-from regard.attention.kernels import additive as tiled
 from regard.attention.kernels import additive_launch
-from regard.attention.kernels.additive_problem import Problem
-from regard.attention.kernels.written import written
+from regard.attention.kernels.additive_problem import FORWARD, Problem
+from regard.sight import evidence
 
 INSTRUCTIONS = {
     "tanh": "tanh.approx.f32 $0, $1;",
@@ -37,7 +39,11 @@ INSTRUCTIONS = {
     "reciprocal and sum": "{ .reg .f32 t; rcp.approx.ftz.f32 t, $1; add.f32 $0, t, 0f3F800000; }",
 }
 WIDTH = 64  # of queries and keys before their maps
-PEERS_FIT = 4 * 4096 * 4096 * 128  # numbers in the q × k × r tensor up to which the peers are asked
+Contender = Callable[[Call, Tensor], Tensor]
+PEERS_FIT = {
+    "forward": 4 * 4096**2 * 128,
+    "backward": 16 * 1024**2 * 64,
+}  # q × k × r up to which peers are asked
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
@@ -58,10 +64,12 @@ class Row:
     shape: str
     mode: str
     contender: str
-    milliseconds: float
+    milliseconds: float  # the whole call, by the host's clock
     spread: tuple[float, float]
     ratio: float  # to regard, within each round; median
-    of_limit: float
+    device: float  # milliseconds of its kernels
+    of_limit: float  # by the device's time
+    of_forward: float  # the device's time over that of the same contender's forward; 0: has none
     gigabytes: float  # the most held beyond the inputs
 
 
@@ -110,19 +118,6 @@ def by_equation(call: Call, value: Tensor) -> Tensor:
     return torch.softmax(scores.float(), -1).to(value.dtype) @ value
 
 
-def by_tiles(call: Call, value: Tensor) -> Tensor:
-    """The operator that holds the weights, and tiles of torch's own operations in between."""
-    assert isinstance(call.score, Additive)
-    query, key = (part[0] for part in (call.score.map_query(call.query), call.score.map_key(call.key)))
-    vector = call.score.vector.expand(query.shape[0], -1)
-    scores = torch.empty(*query.shape[:2], key.shape[1], device=query.device, dtype=query.dtype)
-    for some, rows, columns in tiled._tiles(query, key):
-        hidden = tiled._hidden(query[some, rows], key[some, columns])
-        scores[some, rows, columns] = torch.einsum("nqkr,nr->nqk", hidden, vector[some])
-    allowed = None if call.mask is None else call.mask.dense(*scores.shape[-2:], device=scores.device)
-    return written(scores[None], value, None, allowed, 0.0)
-
-
 def errors() -> dict[str, dict[str, float]]:
     """‖error‖ / ‖truth‖ against float64 of the kernel and of the equation in the same dtype."""
     found = {}
@@ -167,38 +162,69 @@ def rows_of(
     call, value = call_of(entries, length, hidden, value_width, masked)
     if explain(call).choice.kernel != "fused additive":
         raise SystemExit(f"the fused kernel cannot run here:\n{explain(call)}")
-    numbers = entries * length * length * hidden
+    numbers = entries * length * (length + 1) // 2 * hidden if masked else entries * length**2 * hidden
     shape = f"{entries} × {length}² × {hidden}, values {value_width}{', causal' if masked else ''}"
-    contenders: dict[str, Callable[[Call, Tensor], Tensor]] = {"regard": attend}
-    if numbers <= PEERS_FIT:
-        contenders |= {"tiles": by_tiles, "compiled": torch.compile(by_equation), "equation": by_equation}
+    peers: dict[str, Contender] = {
+        "compiled": torch.compile(by_equation, dynamic=False),
+        "equation": by_equation,
+    }
     inputs = [call.query, call.key, value, *call.score.parameters()]
-    rows = []
-    for mode in ("forward", "backward"):
-        runs: dict[str, Callable[[], None]] = {}
-        if mode == "backward":  # the others hold q × k × r numbers for it, which do not fit
-            contenders = {"regard": attend}
-        for name, contender in contenders.items():
-            runs[name] = _run(mode, contender, call, value, inputs)
+    rows: list[Row] = []
+    for mode, most in PEERS_FIT.items():
+        asked = peers if entries * length**2 * hidden <= most and not masked else {}
+        if mode == "backward" and asked:  # what is compiled refuses to go back twice
+            asked = {"equation": by_equation}
+        contenders: dict[str, Contender] = {"regard": attend, **asked}
+        runs = {name: _run(mode, one, call, value, inputs) for name, one in contenders.items()}
         times = measure(runs, 7)
         for name, run in runs.items():
             torch.cuda.synchronize()
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
             run()
-            ratios = [mine / ours for mine, ours in zip(times[name], times["regard"], strict=True)]
-            middle = statistics.median(times[name])
-            share = limit * numbers * (0.5 if masked else 1.0) / middle
             held = (torch.cuda.max_memory_allocated() - before) / 2**30
+            ratios = [mine / ours for mine, ours in zip(times[name], times["regard"], strict=True)]
+            middle, device = statistics.median(times[name]), on_device(run)
+            forward = next((row.device for row in rows if row.contender == name), device)
             rows.append(
-                Row(shape, mode, name, middle, spread(times[name]), statistics.median(ratios), share, held)
-            )
+                Row(
+                    shape, mode, name, middle, spread(times[name]), statistics.median(ratios),
+                    device, limit * numbers / device, device / forward, held,
+                )
+            )  # fmt: skip
             print(rows[-1], flush=True)
     return rows
 
 
+def evidence_row(limit: float) -> Row:
+    """Entropy, received mass and the rest of a call without its weights, from strips of scores."""
+    call, _ = call_of(4, 4096, 128, 128, masked=False)
+
+    def run() -> None:
+        evidence.summarise(call)
+        torch.cuda.synchronize()
+
+    times = measure({"regard": run}, 3)["regard"]
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    held = (torch.cuda.max_memory_allocated() - before) / 2**30
+    device = on_device(run)
+    share = limit * 4 * 4096**2 * 128 / device
+    shape, middle = "4 × 4096² × 128", statistics.median(times)
+    return Row(shape, "evidence", "regard", middle, spread(times), 1.0, device, share, 0.0, held)
+
+
+def on_device(run: Callable[[], object]) -> float:
+    """Milliseconds of all kernels of a run together; the mean of three runs."""
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(3):
+            run()
+    return sum(event.self_device_time_total for event in seen.key_averages()) / 3e3
+
+
 def _run(
-    mode: str, contender: Callable[[Call, Tensor], Tensor], call: Call, value: Tensor, inputs: list[Tensor]
+    mode: str, contender: Contender, call: Call, value: Tensor, inputs: list[Tensor]
 ) -> Callable[[], None]:
     if mode == "forward":
 
@@ -225,10 +251,11 @@ def sweep(limit: float) -> dict[str, str]:
     query, key = call.score.map_query(call.query), call.score.map_key(call.key)
     vector = call.score.vector.expand(4, -1)
     found = {}
-    for others, unroll in product((16, 32, 64), (1, 2, 4)):
-        problem = Problem(query.detach(), key.detach(), vector.detach(), others=others, unroll=unroll)
+    for queries, unroll in product((16, 32, 64), (1, 2, 4)):
+        tiling = replace(FORWARD, queries=queries, unroll=unroll)
+        problem = Problem(query.detach(), key.detach(), vector.detach(), tiling=tiling)
         run = partial(additive_launch.forward, problem, value.detach())
-        name = f"{others} queries, {unroll} pairs a turn"
+        name = f"{queries} queries, {unroll} pairs a turn"
         try:
             run()
             middle = statistics.median(events(run) for _ in range(5))
@@ -245,13 +272,17 @@ def table(results: dict[str, object], rows: list[Row]) -> str:
     lines = ["# Additive attention on a GPU", "", f"Made by `python benchmarks/additive.py`. {about}.", ""]
     lines += ["| instruction | per cycle and multiprocessor |", "|---|---:|"]
     lines += [f"| {name} | {rate:.1f} |" for name, rate in results["rates"].items()]  # type: ignore[attr-defined]
-    lines += ["", "| shape | mode | who | ms (10th–90th) | × regard | of the tanh limit | GB |"]
-    lines += ["|---|---|---|---:|---:|---:|---:|"]
+    lines += [
+        "",
+        "| shape | mode | who | whole call, ms (10th–90th) | × regard | kernels, ms | of the tanh limit ",
+    ]
+    lines[-1] += "| × its forward | GB |"
+    lines += ["|---|---|---|---:|---:|---:|---:|---:|---:|"]
     for row in rows:
         low, high = row.spread
         lines.append(
             f"| {row.shape} | {row.mode} | {row.contender} | {row.milliseconds:.2f} ({low:.2f}–{high:.2f}) "
-            f"| {row.ratio:.2f} | {row.of_limit:.0%} | {row.gigabytes:.2f} |"
+            f"| {row.ratio:.2f} | {row.device:.2f} | {row.of_limit:.0%} | {row.of_forward:.2f} | {row.gigabytes:.2f} |"
         )
     lines += ["", "‖error‖ / ‖truth‖ against float64:", "", "| | kernel | equation |", "|---|---:|---:|"]
     for name, pair in results["errors"].items():  # type: ignore[attr-defined]
@@ -288,10 +319,11 @@ def main() -> None:
         )
         (options.out / "additive.md").write_text(table(results, rows))
 
-    for shape in ((4, 4096, 128, 128), (16, 1024, 64, 64), (1, 16384, 128, 64)):
-        rows += rows_of(*shape, masked=False, limit=limit)
+    shapes = ((4, 4096, 128, 128), (16, 1024, 64, 64), (1, 16384, 128, 64))
+    for masked, shape in product((False, True), shapes):
+        rows += rows_of(*shape, masked=masked, limit=limit)
         save()
-    rows += rows_of(4, 4096, 128, 128, masked=True, limit=limit)
+    rows.append(evidence_row(limit))
     if options.sweep:
         results["sweep"] = sweep(limit)
     save()

@@ -156,6 +156,14 @@ def test_queries_whose_slopes_do_not_fit_together_take_turns(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_over_pieces_of_the_others_add_up(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.attention.kernels import additive_launch
+
+    monkeypatch.setattr(additive_launch, "PIECE", 11)
+    check(*random_call(37, 50, 70, dtype=dtype, mask=causal(offset=9), groups=2))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_sums_whose_exponentials_overflow_are_exact_all_the_same(dtype: torch.dtype) -> None:
     call, value = random_call(5, 6, 4, dtype=dtype)
     call.query[0, 0, 1] *= 90.0
@@ -205,6 +213,13 @@ def test_strides_do_not_matter() -> None:
     assert not twisted[0].is_contiguous()
     other = Call(twisted[0], twisted[1], score=call.score)
     assert torch.equal(attend(other, twisted[2]), attend(call, value))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_heads_may_share_one_vector_of_any_width(dtype: torch.dtype) -> None:
+    score = Additive(4, 4, hidden=8).to(dtype)
+    query, key, value = (torch.randn(2, 3, 5, 4, dtype=dtype) for _ in range(3))
+    check(Call(query, key, score=score), value)
 
 
 def test_one_axis_and_three_batch_axes_are_folded() -> None:

@@ -42,9 +42,9 @@ def _scores(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
 def _backward(grad: Tensor, query: Tensor, key: Tensor, vector: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if _on_gpu(query, key):
         from regard.attention.kernels import additive_launch
-        from regard.attention.kernels.additive_problem import Problem
+        from regard.attention.kernels.additive_problem import BACKWARD, Problem
 
-        problem = Problem(query[None], key[None], vector)
+        problem = Problem(query[None], key[None], vector, backward=True, tiling=BACKWARD)
         to_query, to_key, to_vector = additive_launch.scores_backward(problem, grad)
         return to_query[0], to_key[0], to_vector
     wide = torch.promote_types(query.dtype, torch.float32)  # sums over many tiles keep their small terms

@@ -1,7 +1,8 @@
 """The gradients of additive attention in Triton, without float atomics: each program owns what it writes.
 
 The slope of each pair is computed for a bounded number of queries at a time, from scores made again; from the slopes
-each query sums over the keys and each key over the queries, making the hyperbolic tangents once more.
+each query sums over the keys and each key over the queries, making the hyperbolic tangents once more. In those sums
+a tile is [owns, hidden units] and stays in registers while the others pass by, one after the other.
 """
 
 # mypy: ignore-errors
@@ -23,10 +24,10 @@ from regard.attention.kernels.additive_tiles import (
 )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["k_padded"])
 @no_type_check
 def slopes_kernel(
-    q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, totals, value, rest, bias, seed,
+    q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, value, rest, bias, seed,
     lse, upstream, delta, slopes, mirrored, weights,
     heads, groups, query_count, key_count, width, q_padded, k_padded, value_width, low, high, scale, dropout, gain,
     value_batch, value_head, value_row, value_column,
@@ -42,35 +43,33 @@ def slopes_kernel(
     strip = tl.program_id(0).to(tl.int64)
     entry = strip + first_entry
     batch, head, shared = entry // heads, entry % heads, entry // groups
-    near = tl.program_id(1) * QUERIES + tl.arange(0, QUERIES)
-    rows = first_row + near
-    columns = tl.program_id(2) * KEYS + tl.arange(0, KEYS)
-    written = (near < some_rows)[:, None] & (columns < key_count)[None, :]
-    spot = (strip * some_rows + near[:, None]) * key_count + columns[None, :]
-    opposite = (strip * key_count + columns[None, :]) * some_rows + near[:, None]
+    near, column = tl.program_id(1) * QUERIES, tl.program_id(2) * KEYS
+    rows = first_row + near + tl.arange(0, QUERIES)
+    columns = column + tl.arange(0, KEYS)
     rest += batch * rest_batch + head * rest_head
-    allowed = open_pairs(
-        rows[:, None],
-        columns[None, :],
-        query_count,
-        key_count,
-        low,
-        high,
-        rest,
-        rest_row,
-        rest_column,
-        HAS_REST,
-    )
-    if tl.max(allowed.to(tl.int32)) > 0:
-        asking = entry * width * q_padded + first_row + tl.program_id(1) * QUERIES
-        asked = shared * width * k_padded + tl.program_id(2) * KEYS
+    ahead = column - first_row - near
+    anybody = (ahead + KEYS > low) & (ahead - QUERIES < high)
+    if HAS_REST:
+        allowed = open_pairs(
+            rows[:, None], columns[None, :], query_count, key_count, low, high,
+            rest, rest_row, rest_column, HAS_REST,
+        )  # fmt: skip
+        anybody = tl.max(allowed.to(tl.int32)) > 0
+    slope = tl.zeros([QUERIES, KEYS], tl.float32)
+    used = tl.zeros([QUERIES, KEYS], tl.float32)
+    if anybody:
+        asking = entry * width * q_padded + first_row + near
+        asked = shared * width * k_padded + column
         scores = tile_scores(
-            k_exp + asked, k_plain + asked, k_size + shared * k_padded + tl.program_id(2) * KEYS, k_padded,
-            q_exp + asking, q_plain + asking,
-            q_size + entry * q_padded + first_row + tl.program_id(1) * QUERIES, q_padded,
-            vector + head * width, tl.load(totals + head), width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
+            k_exp + asked, k_plain + asked, k_size + shared * k_padded + column, k_padded,
+            q_exp + asking, q_plain + asking, q_size + entry * q_padded + first_row + near, q_padded,
+            vector + head * width, width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
         )  # fmt: skip
         scores *= scale
+        allowed = open_pairs(  # after the scores, so that they have the registers
+            rows[:, None], columns[None, :], query_count, key_count, low, high,
+            rest, rest_row, rest_column, HAS_REST,
+        )  # fmt: skip
         if HAS_BIAS:
             bias += batch * bias_batch + head * bias_head
             place = rows[:, None].to(tl.int64) * bias_row + columns[None, :].to(tl.int64) * bias_column
@@ -98,143 +97,148 @@ def slopes_kernel(
             used = parts * keep
         expected = tl.load(delta + entry * query_count + rows, mask=looking, other=0.0)
         slope = tl.where(allowed, parts * (towards - expected[:, None]), 0.0)
-        tl.store(slopes + spot, slope, mask=written)
-        tl.store(mirrored + opposite, slope, mask=written)
-        tl.store(weights + spot, used.to(weights.dtype.element_ty), mask=written)
-    else:
-        tl.store(slopes + spot, tl.zeros([QUERIES, KEYS], tl.float32), mask=written)
-        tl.store(mirrored + opposite, tl.zeros([QUERIES, KEYS], tl.float32), mask=written)
-        tl.store(weights + spot, tl.zeros([QUERIES, KEYS], weights.dtype.element_ty), mask=written)
+    inside = near + tl.arange(0, QUERIES)
+    written = (inside < some_rows)[:, None] & (columns < key_count)[None, :]
+    spot = (strip * some_rows + inside[:, None]) * key_count + columns[None, :]
+    opposite = (strip * key_count + columns[None, :]) * some_rows + inside[:, None]
+    tl.store(slopes + spot, slope, mask=written)
+    tl.store(mirrored + opposite, slope, mask=written)
+    tl.store(weights + spot, used.to(weights.dtype.element_ty), mask=written)
 
 
-@triton.jit(do_not_specialize=["own_count"])
+@triton.jit(do_not_specialize=["width"])
 @no_type_check
 def gradient_kernel(
     own_exp, own_plain, own_size, other_exp, other_plain, other_size, vector, slopes, grad, met,
-    own_entry, own_first, own_count, own_padded, other_first, other_count, other_padded,
-    width, gather, spread, first_entry, heads, low, high, scale,
-    QUERIES_OWN: tl.constexpr, SPARSE: tl.constexpr, PAIRED: tl.constexpr, HARDWARE: tl.constexpr,
+    first_entry, heads, own_groups, own_first, own_count, own_padded,
+    other_groups, other_first, other_count, other_padded, width, low, high, scale, piece,
+    QUERIES_OWN: tl.constexpr, PAIRED: tl.constexpr, HARDWARE: tl.constexpr,
     OWNS: tl.constexpr, OTHERS: tl.constexpr, HIDDEN: tl.constexpr,
 ):  # fmt: skip
-    """Add Σ over others of slope · v (1 − tanh²) to `grad`, for one tile of owns and HIDDEN hidden units.
+    """Σ over a piece of the others of slope · v (1 − tanh²), for one tile of owns and HIDDEN hidden units.
 
-    An own is a query and the others are its keys, which `gather` heads share; Σ slope · tanh is then added to `met`.
-    Or an own is a key, and the others are the queries of the `spread` heads that share it. The slopes are of a part of
-    the queries alone, those of `own_first` or of `other_first` on, and lie [entries, others, owns]. The compiler
-    may not know that their rows are aligned: it would give a thread four owns, and spread the others over the warps.
+    An own is a query and the others are keys, or the other way around; with queries, Σ slope · tanh of the tile is
+    left in `met` (where hidden units are paired, Σ slope · ρ: see `pass_by`). The slopes are of a part of the queries
+    alone, those from `own_first` or `other_first` on, and lie [strips, others, owns]. Each piece of the others writes
+    sums of its own, so that no program waits for another and the order of additions is fixed. The compiler may not
+    know that rows of hidden units are aligned: it would give a thread several units, and spread the owns over lanes.
     """
-    own_first, other_first = tl.multiple_of(own_first, 32), tl.multiple_of(other_first, 32)
-    entry = tl.program_id(0).to(tl.int64) + own_entry
-    near = tl.program_id(1) * OWNS
-    unit = tl.program_id(2) * HIDDEN
-    place = (entry * width + unit) * own_padded + own_first + near
-    if PAIRED:
-        own_sizes = tl.load(own_size + entry * own_padded + own_first + near + tl.arange(0, OWNS))
-        largest = tl.max(own_sizes)
-    start = tl.maximum(own_first + near + low - other_first, 0) // OTHERS * OTHERS
-    stop = tl.minimum(own_first + near + OWNS + high - other_first, other_count)
-    owns = near + tl.arange(0, OWNS)
-    for j in range(0, spread):
-        other_entry = entry // gather * spread + j
-        asking = entry if QUERIES_OWN else other_entry
-        v = vector + asking % heads * width + unit
-        strip = slopes + (asking - first_entry) * own_count * other_count
-        for far in range(start, stop, OTHERS):
-            others = far + tl.arange(0, OTHERS)
-            slope = tl.load(
-                strip + others[:, None].to(tl.int64) * own_count + owns[None, :],
-                mask=(owns < own_count)[None, :] & (others < other_count)[:, None], other=0.0,
-            ).to(tl.float32) * scale  # fmt: skip
-            anything = tl.max((slope != 0).to(tl.int32)) > 0 if SPARSE else True
-            if anything:
-                there = (other_entry * width + unit) * other_padded + other_first + far
-                if PAIRED:
-                    sizes = tl.load(other_size + other_entry * other_padded + other_first + others)
-                    large = sizes[:, None] + own_sizes[None, :] > WIDE
-                    if largest + tl.max(sizes) > WIDE:
-                        paired_gradients(
-                            own_exp + place, own_plain + place, own_padded,
-                            other_exp + there, other_plain + there, other_padded, large,
-                            slope, v, grad + place, met + place, True, QUERIES_OWN, HARDWARE, OWNS, OTHERS, HIDDEN,
-                        )  # fmt: skip
-                    else:
-                        paired_gradients(
-                            own_exp + place, own_plain + place, own_padded,
-                            other_exp + there, other_plain + there, other_padded, large,
-                            slope, v, grad + place, met + place, False, QUERIES_OWN, HARDWARE, OWNS, OTHERS, HIDDEN,
-                        )  # fmt: skip
-                else:
-                    plain_gradients(
-                        own_plain + place, own_padded, other_plain + there, other_padded,
-                        slope, v, grad + place, met + place, QUERIES_OWN, OWNS, OTHERS, HIDDEN,
-                    )  # fmt: skip
+    tiles = tl.cdiv(own_count, OWNS)
+    tile, strip = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
+    asking, part = strip + first_entry, tl.program_id(2) * (tl.num_programs(0) // tiles) + strip
+    half: tl.constexpr = HIDDEN // 2
+    near = tile * OWNS + tl.arange(0, OWNS)
+    units = tl.program_id(1) * HIDDEN + tl.arange(0, half)
+    here, inside, inside_too = near < own_count, units < width, units + half < width
+    own = asking // own_groups * own_padded + own_first + near
+    place = own[:, None] * width + units[None, :]
+    own_left = tl.load(own_exp + place, mask=inside[None, :], other=0.0)
+    own_right = tl.load(own_exp + place + half, mask=inside_too[None, :], other=0.0)
+    own_sizes = tl.load(own_size + own) if PAIRED else 0.0
+    other = asking // other_groups * other_padded + other_first
+    other_exp += other * width + units
+    other_plain += other * width + units
+    other_size += other
+    pitch = tl.cast(own_count, tl.int64)
+    slopes += strip * pitch * other_count + near
+    ahead = own_first + tile * OWNS - other_first
+    start = tl.maximum(ahead + low, tl.program_id(2) * piece)
+    stop = tl.minimum(ahead + OWNS + high, tl.minimum((tl.program_id(2) + 1) * piece, other_count))
+
+    nothing = tl.zeros([OWNS, half], tl.float32)
+    bend_left, bend_right, met_left, met_right = nothing, nothing, nothing, nothing
+    for far in range(start, stop, OTHERS):
+        end = tl.minimum(far + OTHERS, stop)
+        several = far + tl.arange(0, OTHERS)
+        near_by = several < end
+        # Asked of all slopes at once, which also brings them near: one by one, each would be waited for.
+        block = tl.load(
+            slopes[None, :] + several[:, None] * pitch, mask=near_by[:, None] & here[None, :], other=0.0
+        )
+        if tl.max((block != 0).to(tl.int32)) > 0:
+            wide = False
+            if PAIRED:
+                wide = (
+                    tl.max(own_sizes) + tl.max(tl.load(other_size + several, mask=near_by, other=0.0)) > WIDE
+                )
+            if not PAIRED:  # a sum for these others first, which rounds less than one over all
+                old, old_too, old_met, old_met_too = bend_left, bend_right, met_left, met_right
+                bend_left, bend_right, met_left, met_right = nothing, nothing, nothing, nothing
+            if wide:
+                bend_left, bend_right, met_left, met_right = pass_by(
+                    bend_left, bend_right, met_left, met_right, own_left, own_right, own_sizes, own_plain + place,
+                    other_exp, other_plain, other_size, slopes, far, end, pitch, width, here, inside, inside_too,
+                    half, True, PAIRED, QUERIES_OWN, HARDWARE,
+                )  # fmt: skip
+            else:
+                bend_left, bend_right, met_left, met_right = pass_by(
+                    bend_left, bend_right, met_left, met_right, own_left, own_right, own_sizes, own_plain + place,
+                    other_exp, other_plain, other_size, slopes, far, end, pitch, width, here, inside, inside_too,
+                    half, False, PAIRED, QUERIES_OWN, HARDWARE,
+                )  # fmt: skip
+            if not PAIRED:
+                bend_left, bend_right = bend_left + old, bend_right + old_too
+                met_left, met_right = met_left + old_met, met_right + old_met_too
+    steep = scale * 4.0 if PAIRED else scale
+    vector += asking % heads * width + units
+    v, w = tl.load(vector, mask=inside, other=0.0), tl.load(vector + half, mask=inside_too, other=0.0)
+    grad += (part * own_count + near[:, None]) * width + units[None, :]
+    tl.store(grad, bend_left * (v * steep)[None, :], mask=here[:, None] & inside[None, :])
+    tl.store(grad + half, bend_right * (w * steep)[None, :], mask=here[:, None] & inside_too[None, :])
+    if QUERIES_OWN:
+        met += (part * tiles + tile) * width + units
+        tl.store(met, tl.sum(met_left, 0), mask=inside)
+        tl.store(met + half, tl.sum(met_right, 0), mask=inside_too)
 
 
 @triton.jit
 @no_type_check
-def paired_gradients(
-    own_exp, own_plain, own_padded, other_exp, other_plain, other_padded, large, slope, vector, grad, met,
-    ANY_LARGE: tl.constexpr, WITH_MET: tl.constexpr, HARDWARE: tl.constexpr,
-    OWNS: tl.constexpr, OTHERS: tl.constexpr, HIDDEN: tl.constexpr,
+def pass_by(
+    bend_left, bend_right, met_left, met_right, own_left, own_right, own_sizes, own_plain,
+    other_exp, other_plain, other_size, slopes, far, end, pitch, width, here, inside, inside_too,
+    half: tl.constexpr, ANY_LARGE: tl.constexpr, PAIRED: tl.constexpr, WITH_MET: tl.constexpr,
+    HARDWARE: tl.constexpr,
 ):  # fmt: skip
-    """One tile of slopes [others, owns], two hidden units at a time, which share a reciprocal.
+    """The four sums with the others from `far` to `end` in them.
 
-    With ρ = 1 / (1 + E), tanh is 1 − 2ρ and 1 − tanh² is 4 ρ (1 − ρ).
+    A unit of the left half and one of the right share a reciprocal: with ρ = 1 / (1 + E), tanh is 1 − 2ρ and
+    1 − tanh² is 4 (ρ − ρ²), so the sums are of ρ − ρ² and ρ. In float32 they are of 1 − tanh² and tanh.
     """
-    owns, others = tl.arange(0, OWNS), tl.arange(0, OTHERS)
-    whole = tl.sum(slope, 0)
-    for r in range(0, HIDDEN, 2):
-        to_left, to_right = tl.load(grad + owns), tl.load(grad + own_padded + owns)
-        first = tl.load(other_exp + others)[:, None] * tl.load(own_exp + owns)[None, :] + 1.0
-        other_exp += other_padded
-        own_exp += own_padded
-        second = tl.load(other_exp + others)[:, None] * tl.load(own_exp + owns)[None, :] + 1.0
-        other_exp += other_padded
-        own_exp += own_padded
-        inverse = reciprocal(first * second, HARDWARE)
-        left, right = second * inverse, first * inverse
-        if ANY_LARGE:
-            left = tl.where(large, exact_share(own_plain + owns, other_plain + others), left)
-            own_plain += own_padded
-            other_plain += other_padded
-            right = tl.where(large, exact_share(own_plain + owns, other_plain + others), right)
-            own_plain += own_padded
-            other_plain += other_padded
-        v, w = tl.load(vector + r) * 4.0, tl.load(vector + r + 1) * 4.0
+    pace = tl.cast(width, tl.int64)
+    next_left = tl.load(other_exp + far * pace, mask=inside, other=0.0)
+    next_right = tl.load(other_exp + far * pace + half, mask=inside_too, other=0.0)
+    for one in range(far, end):
+        a, b = next_left[None, :], next_right[None, :]
+        slope = tl.load(slopes + one * pitch, mask=here, other=0.0)[:, None]
+        ahead = other_exp + tl.minimum(one + 1, end - 1) * pace  # a turn early, to wait less
+        next_left = tl.load(ahead, mask=inside, other=0.0)
+        next_right = tl.load(ahead + half, mask=inside_too, other=0.0)
+        if PAIRED:
+            first, second = own_left * a + 1.0, own_right * b + 1.0
+            inverse = reciprocal(first * second, HARDWARE)
+            left, right = second * inverse, first * inverse
+            if ANY_LARGE:
+                large = (own_sizes + tl.load(other_size + one) > WIDE)[:, None]
+                left = tl.where(large, exact_share(own_plain, other_plain + one * pace, inside), left)
+                right = tl.where(
+                    large, exact_share(own_plain + half, other_plain + one * pace + half, inside_too), right
+                )
+            bend_left += slope * (left - left * left)
+            bend_right += slope * (right - right * right)
+        else:
+            left, right = tangent(own_left + a), tangent(own_right + b)
+            bend_left += slope * (1.0 - left * left)
+            bend_right += slope * (1.0 - right * right)
         if WITH_MET:
-            sum_left, sum_right = tl.load(met + owns), tl.load(met + own_padded + owns)
-            tl.store(met + owns, sum_left + (whole - 2.0 * tl.sum(slope * left, 0)))
-            tl.store(met + own_padded + owns, sum_right + (whole - 2.0 * tl.sum(slope * right, 0)))
-            met += 2 * own_padded
-        tl.store(grad + owns, to_left + v * tl.sum(slope * (left - left * left), 0))
-        tl.store(grad + own_padded + owns, to_right + w * tl.sum(slope * (right - right * right), 0))
-        grad += 2 * own_padded
+            met_left += slope * left
+            met_right += slope * right
+    return bend_left, bend_right, met_left, met_right
 
 
 @triton.jit
 @no_type_check
-def exact_share(own, other):
+def exact_share(own, other, inside):
     """1 / (1 + exp(2x)) for every sum of an own and an other, however large."""
-    x = tl.load(other).to(tl.float32)[:, None] + tl.load(own).to(tl.float32)[None, :]
+    a = tl.load(own, mask=inside[None, :], other=0.0).to(tl.float32)
+    x = a + tl.load(other, mask=inside, other=0.0).to(tl.float32)[None, :]
     return 1.0 / (1.0 + tl.exp2(x * SHARPNESS))
-
-
-@triton.jit
-@no_type_check
-def plain_gradients(
-    own_plain, own_padded, other_plain, other_padded, slope, vector, grad, met,
-    WITH_MET: tl.constexpr, OWNS: tl.constexpr, OTHERS: tl.constexpr, HIDDEN: tl.constexpr,
-):  # fmt: skip
-    """One tile of slopes [others, owns] with a `tangent` for each number."""
-    owns, others = tl.arange(0, OWNS), tl.arange(0, OTHERS)
-    for r in range(0, HIDDEN):
-        a, b = tl.load(own_plain + owns).to(tl.float32), tl.load(other_plain + others).to(tl.float32)
-        bent = tangent(b[:, None] + a[None, :])
-        bend = tl.sum(slope * (1.0 - bent * bent), 0)
-        tl.store(grad + owns, tl.load(grad + owns) + tl.load(vector + r) * bend)
-        if WITH_MET:
-            tl.store(met + owns, tl.load(met + owns) + tl.sum(slope * bent, 0))
-            met += own_padded
-        grad += own_padded
-        own_plain += own_padded
-        other_plain += other_padded

@@ -33,10 +33,10 @@ def kept(seed, entry, rows, columns, dropout, gain):
     return tl.where(tl.uint_to_uniform_float(bits) >= dropout, gain, 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["k_padded"])
 @no_type_check
 def forward_kernel(
-    q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, totals, value, rest, bias, seed, out, lse,
+    q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, value, rest, bias, seed, out, lse,
     heads, groups, query_count, key_count, width, q_padded, k_padded, value_width, low, high, scale, dropout, gain,
     value_batch, value_head, value_row, value_column,
     rest_batch, rest_head, rest_row, rest_column,
@@ -52,7 +52,6 @@ def forward_kernel(
     first = (tl.num_programs(1) - 1 - tl.program_id(1)) * QUERIES
     rows = first + tl.arange(0, QUERIES)
     features = tl.program_id(2) * VALUES + tl.arange(0, VALUES)
-    total = tl.load(totals + head)
     q_exp += entry * width * q_padded + first
     q_plain += entry * width * q_padded + first
     q_size += entry * q_padded + first
@@ -71,17 +70,23 @@ def forward_kernel(
     stop = tl.minimum(first + QUERIES + high, key_count)
     for column in range(start, stop, KEYS):
         columns = column + tl.arange(0, KEYS)
-        allowed = open_pairs(
-            rows[:, None], columns[None, :], query_count, key_count, low, high,
-            rest, rest_row, rest_column, HAS_REST,
-        )  # fmt: skip
-        anybody = tl.max(allowed.to(tl.int32)) > 0 if HAS_REST else True
+        anybody = True
+        if HAS_REST:
+            allowed = open_pairs(
+                rows[:, None], columns[None, :], query_count, key_count, low, high,
+                rest, rest_row, rest_column, HAS_REST,
+            )  # fmt: skip
+            anybody = tl.max(allowed.to(tl.int32)) > 0
         if anybody:
             scores = tile_scores(
                 k_exp + column, k_plain + column, k_size + column, k_padded, q_exp, q_plain, q_size, q_padded,
-                vector, total, width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
+                vector, width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
             )  # fmt: skip
             scores *= scale
+            allowed = open_pairs(  # after the scores, so that they have the registers
+                rows[:, None], columns[None, :], query_count, key_count, low, high,
+                rest, rest_row, rest_column, HAS_REST,
+            )  # fmt: skip
             if HAS_BIAS:
                 place = rows[:, None].to(tl.int64) * bias_row + columns[None, :].to(tl.int64) * bias_column
                 scores += tl.load(bias + place, mask=allowed, other=0.0).to(tl.float32)
@@ -109,10 +114,10 @@ def forward_kernel(
         tl.store(lse + entry * query_count + rows, logs, mask=rows < query_count)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["k_padded"])
 @no_type_check
 def scores_kernel(
-    q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, totals, out,
+    q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, out,
     query_count, key_count, width, q_padded, k_padded,
     PAIRED: tl.constexpr, HARDWARE: tl.constexpr, UNROLL: tl.constexpr,
     QUERIES: tl.constexpr, KEYS: tl.constexpr,
@@ -125,7 +130,7 @@ def scores_kernel(
     scores = tile_scores(
         k_exp + asked, k_plain + asked, k_size + entry * k_padded + column, k_padded,
         q_exp + asking, q_plain + asking, q_size + entry * q_padded + first, q_padded,
-        vector + entry * width, tl.load(totals + entry), width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
+        vector + entry * width, width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
     )  # fmt: skip
     place = (entry * query_count + rows[:, None]) * key_count + columns[None, :]
     inside = (rows < query_count)[:, None] & (columns < key_count)[None, :]

@@ -100,9 +100,11 @@ def _backward(
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from regard.attention.kernels import additive_launch
-    from regard.attention.kernels.additive_problem import Problem
+    from regard.attention.kernels.additive_problem import BACKWARD, Problem
 
-    problem = Problem(query, key, vector, rest, bias, seed, low, high, scale, dropout)
+    problem = Problem(
+        query, key, vector, rest, bias, seed, low, high, scale, dropout, backward=True, tiling=BACKWARD
+    )
     return additive_launch.backward(problem, value, out, lse, upstream)
 
 

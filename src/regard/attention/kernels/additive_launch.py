@@ -1,15 +1,28 @@
 """Runs the Triton kernels of additive attention on tensors, forward and backward."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-import triton  # type: ignore[import-untyped,import-not-found,unused-ignore]
 from torch import Tensor
 
 from regard.attention.kernels.additive_backward import gradient_kernel, slopes_kernel
 from regard.attention.kernels.additive_forward import forward_kernel, scores_kernel
-from regard.attention.kernels.additive_problem import HARDWARE, HIDDEN, Problem
+from regard.attention.kernels.additive_problem import HARDWARE, Problem, power_of_two
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How gradients are cut for the chip: a warp holds some owns and some of their hidden units."""
+
+    owns: int
+    units: int
+    registers: int
+
+
+TO_QUERY = Tile(owns=8, units=64, registers=128)
+TO_KEY = Tile(owns=8, units=64, registers=96)
+ENOUGH = 16384  # programs of the gradients, so that all of the chip works until the end
+PIECE = 128  # others that a program of the gradients takes, at least
 
 
 def forward(problem: Problem, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -17,15 +30,18 @@ def forward(problem: Problem, value: Tensor) -> tuple[Tensor, Tensor]:
     batch, heads, queries, _ = problem.query.shape
     out = value.new_empty(batch, heads, queries, value.shape[-1])
     lse = value.new_empty(batch, heads, queries, dtype=torch.float32)
-    features = max(16, min(256, triton.next_power_of_2(value.shape[-1])))
-    some, keys, warps = problem.others, problem.tiles[1], problem.tiles[1] // 32
+    features = max(16, min(256, power_of_two(value.shape[-1])))
+    some, keys, warps = problem.tiling.queries, problem.keys, problem.warps
     if value.dtype == torch.float32:  # a product in float32 lies in registers, and spills when it is larger
         some, keys, warps = 16, 32, 8 if features > 128 else 4
+    elif features > 128:
+        keys = min(keys, 128)  # more values do not fit in shared memory
     tensors, numbers, flags = problem.given(value)
-    grid = (batch * heads, triton.cdiv(queries, some), triton.cdiv(value.shape[-1], features))
+    grid = (batch * heads, -(-queries // some), -(-value.shape[-1] // features))
     forward_kernel[grid](
-        *tensors, out, lse, *numbers, **flags, QUERIES=some, KEYS=keys, VALUES=features, num_warps=warps
-    )
+        *tensors, out, lse, *numbers, **flags, QUERIES=some, KEYS=keys, VALUES=features, num_warps=warps,
+        maxnreg=problem.registers,
+    )  # fmt: skip
     return out, lse
 
 
@@ -33,45 +49,56 @@ def backward(
     problem: Problem, value: Tensor, out: Tensor, lse: Tensor, upstream: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of query, key, vector and value."""
-    query, key = problem.query, problem.key
-    heads, keys = query.shape[1], key.shape[2]
-    upstream = upstream.contiguous()
-    delta = (upstream.float() * out.float()).sum(-1)
+    keys, upstream = problem.key.shape[1], upstream.contiguous()
+    seen = (lse, upstream, (upstream.float() * out.float()).sum(-1))
     to_value = torch.zeros(value.shape, dtype=torch.float32, device=value.device)
     sums = Sums.of(problem)
-    tensors, numbers, flags = problem.given(value)
-    tile = problem.tiles[1]
-    features = max(16, min(64, triton.next_power_of_2(value.shape[-1])))
     for entries, rows in problem.chunks():
-        some, strips = rows.stop - rows.start, (entries.stop - entries.start) * heads
-        slopes = value.new_empty(strips, some, keys, dtype=torch.float32)
-        mirrored = slopes.new_empty(strips, keys, some)
-        weights = value.new_empty(strips, some, keys)
-        grid = (strips, triton.cdiv(some, problem.others), triton.cdiv(keys, tile))
-        slopes_kernel[grid](
-            *tensors, lse, upstream, delta, slopes, mirrored, weights, *numbers,
-            entries.start * heads, rows.start, some,
-            **flags, QUERIES=problem.others, KEYS=tile, VALUES=features, num_warps=tile // 32,
-        )  # fmt: skip
+        slopes, mirrored, weights = slopes_of(problem, value, seen, entries, rows)
         sums.add(slopes, mirrored, entries, rows)
         # Heads that share a value are rows of one product.
-        shape = (entries.stop - entries.start, key.shape[1], problem.groups * some)
-        asked = upstream[entries, :, rows].reshape(*shape, value.shape[-1])
-        to_value[entries] += (weights.view(*shape, keys).mT @ asked).float()
+        asked = upstream[entries, :, rows].reshape(
+            -1, keys, problem.groups * slopes.shape[1], value.shape[-1]
+        )
+        to_value[entries] += (weights.view(*asked.shape[:3], -1).mT @ asked).float()
     return *sums.gradients(), to_value.to(value)
+
+
+def slopes_of(
+    problem: Problem, value: Tensor, seen: tuple[Tensor, Tensor, Tensor], entries: slice, rows: slice
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of the scaled scores of some queries, [strips, some, k] and [strips, k, some], and the weights.
+
+    `seen` is the log-sum-exp of each query, the gradient of its output, and the product of that with the output.
+    """
+    heads, tiling, keys = problem.query.shape[1], problem.tiling, problem.key.shape[2]
+    some, strips = rows.stop - rows.start, (entries.stop - entries.start) * heads
+    slopes = value.new_empty(strips, some, keys, dtype=torch.float32)
+    mirrored = slopes.new_empty(strips, keys, some)
+    weights = value.new_empty(strips, some, keys)
+    tensors, numbers, flags = problem.given(value)
+    slopes_kernel[(strips, -(-some // tiling.queries), -(-keys // problem.keys))](
+        *tensors, *seen, slopes, mirrored, weights, *numbers,
+        entries.start * heads, rows.start, some,
+        **flags, QUERIES=tiling.queries, KEYS=problem.keys,
+        VALUES=max(16, min(64, power_of_two(value.shape[-1]))),
+        num_warps=problem.warps, maxnreg=problem.registers,
+    )  # fmt: skip
+    return slopes, mirrored, weights
 
 
 def scores(problem: Problem) -> Tensor:
     """vᵀ tanh(query + key) of every pair, [n, q, k] for [1, n, q, r]."""
     _, entries, queries, _ = problem.query.shape
-    keys, tile = problem.key.shape[2], problem.tiles[1]
+    keys, tile, some = problem.key.shape[2], problem.keys, problem.tiling.queries
     out = problem.query.new_empty(entries, queries, keys)
     asking, asked = problem.rows
-    grid = (entries, triton.cdiv(queries, problem.others), triton.cdiv(keys, tile))
+    grid = (entries, -(-queries // some), -(-keys // tile))
     scores_kernel[grid](
-        *asking.parts, *asked.parts, *problem.weighed, out,
+        *asking.by_unit, *asked.by_unit, problem.weight, out,
         queries, keys, asking.width, asking.padded, asked.padded,
-        PAIRED=problem.paired, HARDWARE=HARDWARE, UNROLL=problem.unroll, QUERIES=problem.others, KEYS=tile, num_warps=tile // 32,
+        PAIRED=problem.paired, HARDWARE=HARDWARE, UNROLL=problem.tiling.unroll, QUERIES=some, KEYS=tile,
+        num_warps=problem.warps, maxnreg=problem.registers,
     )  # fmt: skip
     return out
 
@@ -85,49 +112,70 @@ def scores_backward(problem: Problem, slopes: Tensor) -> tuple[Tensor, Tensor, T
 
 @dataclass(frozen=True)
 class Sums:
-    """Gradients in the making, laid out as the prepared rows are."""
+    """Gradients in the making, in float32."""
 
     problem: Problem
-    query: Tensor
-    key: Tensor
-    met: Tensor  # Σ slope · tanh of each query and hidden unit
+    query: Tensor  # [entries, q, width]
+    key: Tensor  # [entries of the keys, k, width]
+    met: Tensor  # Σ slope · tanh of each entry and hidden unit
 
     @classmethod
     def of(cls, problem: Problem) -> "Sums":
-        """Zeros."""
-        query, key = (torch.zeros_like(rows.plain, dtype=torch.float32) for rows in problem.rows)
-        return cls(problem, query, key, torch.zeros_like(query))
+        """Zeros for all that is added to: each query gets all of its sums at once."""
+        query, key, width = problem.query, problem.key, problem.rows[0].width
+        to_query = query.new_empty(
+            query.shape[0] * query.shape[1], query.shape[2], width, dtype=torch.float32
+        )
+        to_key = key.new_zeros(key.shape[0] * key.shape[1], key.shape[2], width, dtype=torch.float32)
+        return cls(problem, to_query, to_key, to_key.new_zeros(to_query.shape[0], width))
 
     def add(self, slopes: Tensor, mirrored: Tensor, entries: slice, rows: slice) -> None:
         """What the slopes of some entries of the batch and some of their queries say."""
-        problem, (asking, asked) = self.problem, self.problem.rows
-        heads, groups, first = problem.query.shape[1], problem.groups, entries.start * problem.query.shape[1]
-        strips, some, keys = slopes.shape
-        low, high = problem.band
-        tile, key_tile = problem.tiles
-        units = next(size for size in HIDDEN if asking.width % size == 0)
-        shared: dict[str, Any] = {"SPARSE": problem.rest is not None, "PAIRED": problem.paired}
-        shared |= {"HARDWARE": HARDWARE, "OTHERS": problem.others, "HIDDEN": units}
-        gradient_kernel[(strips, triton.cdiv(some, tile), asking.width // units)](
-            *asking.parts, *asked.parts, problem.weighed[0], mirrored, self.query, self.met,
-            first, rows.start, some, asking.padded, 0, keys, asked.padded,
-            asking.width, groups, 1, first, heads, low, high, problem.scale,
-            QUERIES_OWN=True, OWNS=tile, num_warps=tile // 32, **shared,
+        heads, groups = self.problem.query.shape[1], self.problem.groups
+        some = slice(entries.start * heads, entries.stop * heads)
+        pieces, met = self._pieces(mirrored, some.start, rows.start, queries_own=True)
+        torch.sum(pieces, 0, out=self.query[some, rows])
+        met = met.sum((0, 2))
+        if self.problem.paired:  # tanh = 1 − 2ρ
+            met = slopes.sum((1, 2), dtype=torch.float32)[:, None] - 2.0 * met
+        self.met[some] += met
+        pieces, _ = self._pieces(slopes, some.start, rows.start, queries_own=False)
+        heard = pieces.view(len(pieces), -1, groups, *pieces.shape[2:]).sum((0, 2))
+        self.key[some.start // groups : some.stop // groups] += heard
+
+    def _pieces(self, slopes: Tensor, first: int, row: int, *, queries_own: bool) -> tuple[Tensor, Tensor]:
+        """Sums over pieces of the others for slopes [strips, others, owns], and of tiles over slope · tanh."""
+        problem, tile, (strips, others, owns) = (
+            self.problem,
+            TO_QUERY if queries_own else TO_KEY,
+            slopes.shape,
+        )
+        own, other = problem.rows if queries_own else problem.rows[::-1]
+        units = min(tile.units, power_of_two(own.width))
+        tiles, blocks = -(-owns // tile.owns), -(-own.width // units)
+        splits = max(1, min(ENOUGH // (strips * tiles * blocks), -(-others // PIECE)))
+        sums = self.met.new_empty(splits, strips, owns, own.width)
+        met = self.met.new_empty(splits, strips, tiles, own.width) if queries_own else sums
+        (low, high), of_own, of_other = problem.band, (1, row), (problem.groups, 0)
+        if not queries_own:
+            low, high, of_own, of_other = -high, -low, of_other, of_own
+        gradient_kernel[(strips * tiles, blocks, splits)](
+            *own.by_row, *other.by_row, problem.weight, slopes, sums, met,
+            first, problem.query.shape[1], *of_own, owns, own.padded, *of_other, others, other.padded,
+            own.width, low, high, problem.scale, -(-others // splits),
+            QUERIES_OWN=queries_own, PAIRED=problem.paired, HARDWARE=HARDWARE,
+            OWNS=tile.owns, OTHERS=32, HIDDEN=units, num_warps=1,
+            maxnreg=tile.registers if problem.paired else None,
         )  # fmt: skip
-        gradient_kernel[(strips // groups, triton.cdiv(keys, key_tile), asking.width // units)](
-            *asked.parts, *asking.parts, problem.weighed[0], slopes, self.key, self.met,
-            first // groups, 0, keys, asked.padded, rows.start, some, asking.padded,
-            asking.width, 1, groups, first, heads, -high, -low, problem.scale,
-            QUERIES_OWN=False, OWNS=key_tile, num_warps=key_tile // 32, **shared,
-        )  # fmt: skip
+        return sums, met
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
         """Of query, key and vector, in their shapes and dtypes."""
         query, key, vector = self.problem.query, self.problem.key, self.problem.vector
         hidden = query.shape[-1]
         found = [
-            sums[:, :hidden, : part.shape[2]].mT.to(part.dtype).reshape(part.shape)
+            sums[..., :hidden].to(part.dtype).reshape(part.shape)
             for sums, part in ((self.query, query), (self.key, key))
         ]
-        to_vector = self.met[:, :hidden, : query.shape[2]].sum(-1).view(-1, *vector.shape).sum(0)
+        to_vector = self.met[:, :hidden].view(-1, *vector.shape).sum(0)
         return found[0], found[1], to_vector.to(vector.dtype)

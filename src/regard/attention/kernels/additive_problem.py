@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import torch
-import triton  # type: ignore[import-untyped,import-not-found,unused-ignore]
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -14,51 +13,65 @@ from regard.attention.kernels.additive_fused import INTERPRETED
 from regard.attention.kernels.additive_tiles import prepare_kernel
 
 ROOM = 1 << 25  # slopes that the backward pass holds at a time: 128 MB of float32, twice, and their weights
-OTHERS = 32  # rows of a tile, all held by each thread
-UNROLL = 4  # pairs of hidden units in one turn of a loop
-HIDDEN = (32, 16, 8)  # hidden units that a program of the backward pass takes: the first that divides
+EIGHT = 8  # hidden units are filled up to a multiple of it
 _FAR = 1 << 30  # where a band has no limit
 
 HARDWARE = not INTERPRETED  # the interpreter knows no machine instructions
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Mapped queries or keys as the kernels read them: hidden unit by hidden unit, filled up to whole tiles."""
+class Tiling:
+    """How scores are cut for the chip. Nothing but speed and the order of sums depends on it."""
 
-    exponential: Tensor  # exp(2x), [entries, width, padded]
+    queries: int  # of a tile: each thread holds all of them, for some of the keys
+    keys: int
+    warps: int
+    unroll: int  # pairs of hidden units in one turn of the loop
+    registers: int | None
+
+
+# The fastest of those tried on an H200.
+FORWARD = Tiling(queries=16, keys=256, warps=4, unroll=2, registers=168)
+BACKWARD = Tiling(queries=32, keys=128, warps=4, unroll=2, registers=128)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Mapped queries or keys as the kernels read them, filled up to whole tiles.
+
+    Scores want them hidden unit by hidden unit, [entries, width, padded], and gradients also row by row.
+    """
+
+    exponential: Tensor  # exp(2x)
     plain: Tensor  # x
     size: Tensor  # max |2x| / ln 2 over the hidden units, [entries, padded]
+    width: int  # the hidden units, filled up
+    padded: int  # the length, filled up
 
     @classmethod
-    def of(cls, x: Tensor, tile: int) -> "Rows":
+    def of(cls, x: Tensor, tile: int, *, by_row: bool) -> "Rows":
         """From x [b, h, length, hidden] with any strides."""
         batch, heads, length, hidden = x.shape
-        paired = x.dtype != torch.float32
-        padded, width = _up(length, tile), _up(hidden, HIDDEN[-1])
-        plain = x.new_empty(batch * heads, width, padded)
+        paired, entries = x.dtype != torch.float32, batch * heads
+        padded, width = whole(length, tile), whole(hidden, EIGHT)
+        plain = x.new_empty(2 if by_row else 1, entries * padded * width)
         exponential = torch.empty_like(plain, dtype=torch.float32) if paired else plain
-        size = x.new_empty(batch * heads, padded, dtype=torch.float32) if paired else plain
-        prepare_kernel[(batch * heads, triton.cdiv(padded, 32))](
-            x, plain, exponential, size, heads, length, hidden, padded, width, *x.stride(),
-            PAIRED=paired, ROWS=32, COLUMNS=32,
+        size = x.new_empty(entries, padded, dtype=torch.float32) if paired else plain
+        prepare_kernel[(entries, padded // 32)](
+            x, plain, exponential, size, heads, length, hidden, padded, width, entries * padded * width,
+            *x.stride(), BY_ROW=by_row, PAIRED=paired, ROWS=32, COLUMNS=32,
         )  # fmt: skip
-        return cls(exponential, plain, size)
+        return cls(exponential, plain, size, width, padded)
 
     @property
-    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
-        """In the order in which kernels take them."""
+    def by_unit(self) -> tuple[Tensor, Tensor, Tensor]:
+        """As the kernels of scores take them."""
         return self.exponential, self.plain, self.size
 
     @property
-    def width(self) -> int:
-        """The hidden units, filled up."""
-        return self.plain.shape[1]
-
-    @property
-    def padded(self) -> int:
-        """The length, filled up."""
-        return self.plain.shape[2]
+    def by_row(self) -> tuple[Tensor, Tensor, Tensor]:
+        """As the kernel of gradients takes them."""
+        return self.exponential[1], self.plain[1], self.size
 
 
 @dataclass(frozen=True)
@@ -75,25 +88,37 @@ class Problem:
     high: int | None = None
     scale: float = 1.0
     dropout: float = 0.0
-    others: int = OTHERS
-    unroll: int = UNROLL
+    backward: bool = False
+    tiling: Tiling = FORWARD
 
     @property
-    def tiles(self) -> tuple[int, int]:
-        """How many queries and how many keys a program owns, a thread each."""
-        queries, keys = self.query.shape[-2], self.key.shape[-2]
-        return _tile(queries), _tile(keys)
+    def keys(self) -> int:
+        """How many keys a tile of scores has: fewer where there are few."""
+        return max(32, min(self.tiling.keys, power_of_two(self.key.shape[-2])))
+
+    @property
+    def warps(self) -> int:
+        """How many warps share a tile of scores."""
+        return max(1, self.tiling.warps * self.keys // self.tiling.keys)
+
+    @property
+    def registers(self) -> int | None:
+        """The most that a thread may have; in float32, where a tanh takes many, what the compiler wants."""
+        return self.tiling.registers if self.paired else None
 
     @cached_property
     def rows(self) -> tuple[Rows, Rows]:
         """Queries and keys, prepared."""
-        return Rows.of(self.query, self.tiles[0]), Rows.of(self.key, self.tiles[1])
+        return Rows.of(self.query, 32, by_row=self.backward), Rows.of(
+            self.key, self.keys, by_row=self.backward
+        )
 
     @cached_property
-    def weighed(self) -> tuple[Tensor, Tensor]:
-        """v for every head, filled up with zeros, and its sum."""
-        vector = F.pad(self.vector.float(), (0, self.rows[0].width - self.vector.shape[-1]))
-        return vector.contiguous(), self.vector.double().sum(-1).float()
+    def weight(self) -> Tensor:
+        """v for every head, filled up with zeros."""
+        missing = self.rows[0].width - self.vector.shape[-1]
+        vector = self.vector.float().contiguous()  # heads may share one
+        return F.pad(vector, (0, missing)) if missing else vector
 
     @property
     def band(self) -> tuple[int, int]:
@@ -115,7 +140,7 @@ class Problem:
         queries, keys = self.rows
         optional = [None if self.rest is None else self.rest.view(torch.uint8), self.bias]
         seed = queries.plain if self.seed is None else self.seed
-        tensors = [*queries.parts, *keys.parts, *self.weighed, value]
+        tensors = [*queries.by_unit, *keys.by_unit, self.weight, value]
         tensors += [queries.plain if part is None else part for part in optional] + [seed]
         sizes = [self.query.shape[1], self.groups, self.query.shape[2], self.key.shape[2], queries.width]
         numbers = [*sizes, queries.padded, keys.padded, value.shape[-1], *self.band, self.scale]
@@ -127,7 +152,11 @@ class Problem:
             "HAS_BIAS": self.bias is not None,
             "DROPS": self.dropout > 0,
         }
-        return tensors, numbers, {**flags, "PAIRED": self.paired, "HARDWARE": HARDWARE, "UNROLL": self.unroll}
+        return (
+            tensors,
+            numbers,
+            {**flags, "PAIRED": self.paired, "HARDWARE": HARDWARE, "UNROLL": self.tiling.unroll},
+        )
 
     def chunks(self) -> Iterator[tuple[slice, slice]]:
         """Entries of the batch and queries whose slopes fit in ROOM together."""
@@ -140,9 +169,11 @@ class Problem:
                 yield slice(first, min(first + together, batch)), slice(start, min(start + some, queries))
 
 
-def _up(size: int, step: int) -> int:
+def whole(size: int, step: int) -> int:
+    """The least multiple of a step that is not smaller, and not zero."""
     return max(step, -(-size // step) * step)
 
 
-def _tile(size: int) -> int:
-    return max(32, min(128, triton.next_power_of_2(size)))
+def power_of_two(size: int) -> int:
+    """The least power of two that is not smaller. Triton has its own, which is slower to call."""
+    return 1 << (size - 1).bit_length()

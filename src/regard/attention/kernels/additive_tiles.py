@@ -28,13 +28,13 @@ WIDE: tl.constexpr = tl.constexpr(60.0)  # log₂ of E_q E_k up to which the pro
 @triton.jit
 @no_type_check
 def prepare_kernel(
-    x, plain, exponential, size, heads, length, hidden, padded, width,
+    x, plain, exponential, size, heads, length, hidden, padded, width, by_row,
     x_batch, x_head, x_row, x_column,
-    PAIRED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    BY_ROW: tl.constexpr, PAIRED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """x [b, h, length, hidden] → itself and exp(2x), each [b·h, padded hidden, padded length], and max |log₂ exp(2x)|.
 
-    What is filled in is x = 0, which is finite everywhere and meets a zero in the vector.
+    With BY_ROW also [b·h, padded length, padded hidden], from the place `by_row` on. What is filled in is x = 0, which is finite everywhere and meets a zero in the vector.
     """
     entry = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
@@ -47,11 +47,16 @@ def prepare_kernel(
             x + rows[:, None].to(tl.int64) * x_row + columns[None, :] * x_column, mask=inside, other=0.0
         )
         place = (entry * width + columns[None, :]) * padded + rows[:, None]
+        row_place = by_row + (entry * padded + rows[:, None]) * width + columns[None, :]
         written = (rows < padded)[:, None] & (columns < width)[None, :]
         tl.store(plain + place, part, mask=written)
+        if BY_ROW:
+            tl.store(plain + row_place, part, mask=written)
         if PAIRED:
             power = part.to(tl.float32) * SHARPNESS
             tl.store(exponential + place, tl.exp2(power), mask=written)
+            if BY_ROW:
+                tl.store(exponential + row_place, tl.exp2(power), mask=written)
             largest = tl.maximum(largest, tl.max(tl.abs(power), 1), propagate_nan=tl.PropagateNan.ALL)
     if PAIRED:
         tl.store(size + entry * padded + rows, largest, mask=rows < padded)
@@ -95,16 +100,16 @@ def tangent(x):
 @no_type_check
 def tile_scores(
     own_exp, own_plain, own_size, own_padded, other_exp, other_plain, other_size, other_padded,
-    vector, total, width, OWNS: tl.constexpr, OTHERS: tl.constexpr, UNROLL: tl.constexpr,
+    vector, width, OWNS: tl.constexpr, OTHERS: tl.constexpr, UNROLL: tl.constexpr,
     PAIRED: tl.constexpr, HARDWARE: tl.constexpr,
 ):  # fmt: skip
     """Σ v tanh(own + other) as [others, owns]; the pointers are to the first own and the first other of the tile.
 
-    `total` is Σ v. Offsets within a tile are constants, which the loads then carry as such.
+    Offsets within a tile are constants, which the loads then carry as such.
     """
     if PAIRED:
         owns, others = tl.arange(0, OWNS), tl.arange(0, OTHERS)
-        sums = tl.zeros([OTHERS, OWNS], tl.float32)
+        sums, total = tl.zeros([OTHERS, OWNS], tl.float32), 0.0
         a_row, b_row = own_exp, other_exp
         for r in range(0, width, 2 * UNROLL):
             for i in tl.static_range(0, 2 * UNROLL, 2):
@@ -115,6 +120,7 @@ def tile_scores(
                 a_row += own_padded
                 b_row += other_padded
                 v, w = tl.load(vector + r + i), tl.load(vector + r + i + 1)
+                total += v + w
                 sums += (v * second + w * first) * reciprocal(first * second, HARDWARE)
         scores = total - 2.0 * sums
         own_sizes, other_sizes = tl.load(own_size + owns), tl.load(other_size + others)
