@@ -3,6 +3,7 @@
     python benchmarks/decoding.py                    # all contenders that are installed
     python benchmarks/decoding.py --quick            # few rounds, nothing written
     python benchmarks/decoding.py --out results      # where decoding.json and decoding.md go
+    python benchmarks/decoding.py --device cuda --batch 64   # on a GPU, in half precision: decoding-cuda.json and .md
 
 The model is a base Transformer (6 + 6 blocks, 512, 8 heads, 2,048) with norm="after", which all three can express, a
 vocabulary of 10,000 and drawn weights. The row of END in the output matrix is 0, so that no text ends before its
@@ -18,6 +19,7 @@ import json
 import multiprocessing
 import random
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -34,7 +36,7 @@ from regard.decoding.greedy import greedy
 from regard.errors import RegardError
 from regard.interop.ctranslate2 import save_ctranslate2
 from regard.interop.marian import save_marian
-from regard.layers.lowering import lower
+from regard.layers.lowering import WHOLE, lower
 from regard.models.transformer import Transformer, TransformerConfig
 
 WORDS = 10_000
@@ -82,11 +84,11 @@ def sources(count: int) -> Texts:
     return [[*torch.randint(4, WORDS, (size,), generator=generator).tolist(), END] for size in sizes]
 
 
-def regard_decoder(model: Any) -> Decode:
+def regard_decoder(model: Any, device: str = "cpu") -> Decode:
     """Our own decoders."""
 
     def decode(texts: Texts, size: int, steps: int) -> Texts:
-        source = Sequences.of(texts)
+        source = Sequences.of(texts).to(device)
         if size == 1:
             return [each.tokens for each in greedy(model, source, limits=steps)]
         return [best[0].tokens for best in beam(model, source, size=size, limits=steps, penalty=0.0)]
@@ -114,16 +116,22 @@ def ctranslate2_decoder(folder: Path, precision: str, threads: int) -> Decode:
     return decode
 
 
-def marian_decoder(folder: Path) -> Decode:
+def stepwise(model: Any) -> Any:
+    """The model with a hook that does nothing: what needs Python at every step is not recorded."""
+    model.register_forward_pre_hook(lambda *_: None)
+    return model
+
+
+def marian_decoder(folder: Path, device: str = "cpu", precision: str = "float32") -> Decode:
     """Hugging Face's generate."""
     transformers: Any = importlib.import_module("transformers")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    model = transformers.MarianMTModel.from_pretrained(folder).eval()
+    model = transformers.MarianMTModel.from_pretrained(folder).eval().to(device, WHOLE[precision])
     model.generation_config.suppress_tokens = None  # the model never wants them, and nobody else looks
 
     def decode(texts: Texts, size: int, steps: int) -> Texts:
-        source = Sequences.of(texts)
+        source = Sequences.of(texts).to(device)
         with torch.inference_mode():
             found = model.generate(
                 input_ids=source.tokens,
@@ -142,10 +150,17 @@ def _names() -> list[str]:
     return [*SPECIAL, *(f"w{number}" for number in range(len(SPECIAL), WORDS))]
 
 
-def contenders(model: Transformer, folder: Path, precisions: list[str]) -> list[str]:
+def contenders(model: Transformer, folder: Path, precisions: list[str], device: str) -> list[str]:
     """Everybody who is installed; the weights are written where they find them."""
     found = [f"regard {precision}" for precision in precisions]
     save_file(model.state_dict(), folder / "model.safetensors")
+    if device != "cpu":
+        save_marian(model, folder / "marian")
+        return [
+            *found,
+            *(f"stepwise {precision}" for precision in precisions),
+            *(f"transformers {precision}" for precision in precisions),
+        ]
     try:
         save_ctranslate2(model, folder / "ctranslate2", source=_names(), target=_names())
         found += ["ctranslate2 float32", "ctranslate2 int8"]
@@ -160,10 +175,12 @@ def contenders(model: Transformer, folder: Path, precisions: list[str]) -> list[
 class Worker:
     """A contender in a process of its own: two libraries of threads in one process spin on each other's cores."""
 
-    def __init__(self, who: str, folder: Path, threads: int) -> None:
+    def __init__(self, who: str, folder: Path, threads: int, device: str) -> None:
         context = multiprocessing.get_context("spawn")
         self._asking, answering = context.Pipe()
-        self._process = context.Process(target=_serve, args=(answering, who, folder, threads), daemon=True)
+        self._process = context.Process(
+            target=_serve, args=(answering, who, folder, threads, device), daemon=True
+        )
         self._process.start()
 
     def ask(self, what: str, *given: Any) -> Any:
@@ -172,17 +189,18 @@ class Worker:
         return self._asking.recv()
 
 
-def _serve(answering: Any, who: str, folder: Path, threads: int) -> None:
+def _serve(answering: Any, who: str, folder: Path, threads: int, device: str) -> None:
     torch.set_num_threads(threads)
     name, precision = who.split()
-    if name == "regard":
+    if name in ("regard", "stepwise"):
         model = Transformer(_config()).eval()
         model.load_state_dict(load_file(folder / "model.safetensors"))
-        decode = regard_decoder(lower(model, precision))
+        lowered = lower(model.to(device), precision)
+        decode = regard_decoder(stepwise(lowered) if name == "stepwise" else lowered, device)
     elif name == "ctranslate2":
         decode = ctranslate2_decoder(folder / "ctranslate2", precision, threads)
     else:
-        decode = marian_decoder(folder / "marian")
+        decode = marian_decoder(folder / "marian", device, precision)
     while True:
         what, texts, size, steps, alone, calmly = answering.recv()
         run = _runner(decode, texts, size, steps, alone)
@@ -191,7 +209,7 @@ def _serve(answering: Any, who: str, folder: Path, threads: int) -> None:
         elif what == "time":
             answering.send(calm_run(run) if calmly else once(run))
         else:
-            answering.send(resident_rise(run))
+            answering.send(resident_rise(run) if device == "cpu" else device_peak(run))
 
 
 def _runner(decode: Decode, texts: Texts, size: int, steps: int, alone: bool) -> Callable[[], Texts]:
@@ -209,6 +227,13 @@ def resident_rise(run: Callable[[], object]) -> float:
     before = _status("VmRSS")
     run()
     return (_status("VmHWM") - before) / 1024
+
+
+def device_peak(run: Callable[[], object]) -> float:
+    """The most megabytes that tensors held on the GPU during a run, weights included."""
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    return torch.cuda.max_memory_allocated() / 2**20
 
 
 def _status(name: str) -> int:
@@ -246,7 +271,7 @@ def task(
         for mine in ours:
             within = [theirs / own for theirs, own in zip(times[who], times[mine], strict=True)]
             ratios[mine] = (statistics.median(within), *spread(within))
-        same = sum(a == b for a, b in zip(outputs[who], outputs["regard float32"], strict=True))
+        same = sum(a == b for a, b in zip(outputs[who], outputs[ours[0]], strict=True))
         rows.append(
             Row(
                 name,
@@ -263,22 +288,25 @@ def task(
     return rows
 
 
-def table(rows: list[Row], facts: dict[str, object], steps: int) -> str:
+def table(rows: list[Row], facts: dict[str, object], given: argparse.Namespace) -> str:
     """The rows as Markdown."""
-    ours = list(rows[0].ratios)
+    ours, steps, on_cpu = list(rows[0].ratios), given.steps, given.device == "cpu"
+    peers = "on the CPU: regard, CTranslate2" if on_cpu else "on a GPU: regard"
+    held = "rise of the resident set during a run" if on_cpu else "most that tensors held on the GPU"
     lines = [
-        "# Decoding on the CPU: regard, CTranslate2, Hugging Face Marian",
+        f"# Decoding {peers}, Hugging Face Marian",
         "",
-        "Made by `python benchmarks/decoding.py --calmly --rounds 5`; each contender in a process of its own. "
+        f"Made by `python benchmarks/decoding.py {' '.join(sys.argv[1:])}`; each contender in a process of its own. "
         + "; ".join(f"{name}: {value}" for name, value in facts.items())
         + ".",
         "",
         "A base Transformer (6 + 6 blocks, width 512, 8 heads, inner 2,048, norm after) with a vocabulary of "
-        f"{WORDS:,}, drawn weights, the same for all; sources of 7 to 24 tokens; {steps} steps for every text. "
+        f"{WORDS:,}, drawn weights, the same for all; {given.batch} sources of 7 to 24 tokens, of which two for "
+        f"`alone`; {steps} steps for every text. "
         "`regard … ×` is the speed of regard over that of the contender, the median of ratios within interleaved "
         "rounds (tenth to ninetieth percentile). `equal` is the share of texts that are token for token those of "
-        "regard in float32; drawn weights decide by thin margins, so that rounding alone can part texts. MB is the "
-        "rise of the resident set during a run.",
+        f"{ours[0]}; drawn weights decide by thin margins, so that rounding alone can part texts. MB is the {held}."
+        + ("" if on_cpu else " `stepwise` is regard without recording: its ordinary loop."),
         "",
         "| task | contender | tokens/s | spread | "
         + " | ".join(f"{mine} ×" for mine in ours)
@@ -304,7 +332,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--precisions", nargs="*", default=["float32", "bf16", "int8"])
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda")
+    parser.add_argument("--precisions", nargs="*", help="default float32 bf16 int8; on a GPU fp16")
     parser.add_argument(
         "--calmly", action="store_true", help="only rounds in which others leave the cores alone"
     )
@@ -317,8 +346,9 @@ def main() -> None:
     texts = sources(given.batch)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        names = contenders(lively_base(), Path(folder), given.precisions)
-        everyone = {who: Worker(who, Path(folder), given.threads) for who in names}
+        precisions = given.precisions or (["float32", "bf16", "int8"] if given.device == "cpu" else ["fp16"])
+        names = contenders(lively_base(), Path(folder), precisions, given.device)
+        everyone = {who: Worker(who, Path(folder), given.threads, given.device) for who in names}
         if given.only is not None:
             everyone = {who: run for who, run in everyone.items() if given.only in who or "regard" in who}
         for name in given.tasks.split(","):
@@ -342,8 +372,9 @@ def write(rows: list[Row], facts: dict[str, object], given: argparse.Namespace) 
     given.out.mkdir(exist_ok=True)
     settings = {name: value for name, value in vars(given).items() if name != "out"}
     record = {"machine": facts, "settings": settings, "rows": [asdict(row) for row in rows]}
-    (given.out / "decoding.json").write_text(json.dumps(record, indent=1) + "\n")
-    (given.out / "decoding.md").write_text(table(rows, facts, given.steps))
+    stem = "decoding" if given.device == "cpu" else f"decoding-{given.device}"
+    (given.out / f"{stem}.json").write_text(json.dumps(record, indent=1) + "\n")
+    (given.out / f"{stem}.md").write_text(table(rows, facts, given))
 
 
 if __name__ == "__main__":

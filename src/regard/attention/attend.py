@@ -1,5 +1,6 @@
 """Attention, computed well: clean what nobody sees, choose a kernel, give zeros to those who see nothing."""
 
+import importlib.util
 from dataclasses import dataclass
 from typing import Literal, overload
 
@@ -14,10 +15,12 @@ from regard.attention.kernels.few import MOST, few
 from regard.attention.kernels.fused import fused
 from regard.attention.kernels.packed import in_one_row, in_rows, intervals, intervals_refusal
 from regard.attention.kernels.written import additive, written
+from regard.attention.lineage import SharedPast
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
 from regard.attention.scores import Additive, Score, share
-from regard.attention.seams import through
+from regard.attention.seams import attended, through
+from regard.attention.standing import Written
 from regard.errors import RegardError
 
 
@@ -80,7 +83,7 @@ _SHORT = 128  # keys
 class Choice:
     """Which kernel computes a call, how that kernel is told the mask, and what ruled out a fused one."""
 
-    kernel: Literal["fused", "fused additive", "few", "written", "intervals", "rows"]
+    kernel: Literal["fused", "fused additive", "few", "written", "intervals", "rows", "asking"]
     mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix", "stretches", "lengths"]
     ruled_out: str | None = None
 
@@ -92,6 +95,8 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         if ruled_out is None:
             return Choice(kernel="intervals", mask="stretches")
         return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
+    if isinstance(reach, Written) and _askable(call):
+        return Choice(kernel="asking", mask="matrix")
     bounded = reach is not None and not reach.everything
     unable = obstacle(call.query.device, call.query.dtype) if isinstance(call.score, Additive) else None
     if unable is not None:
@@ -111,6 +116,24 @@ def choose(call: Call, reach: Reach | None) -> Choice:
             return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=quicker)
         return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
+
+
+_TRITON = importlib.util.find_spec("triton") is not None
+
+
+def _askable(call: Call) -> bool:
+    """Whether the kernel for a step of decoding on a GPU can compute the call."""
+    query = call.query
+    return (
+        _TRITON
+        and query.device.type == "cuda"
+        and query.dtype != torch.float64
+        and query.ndim == 4
+        and query.shape[-2] <= 16
+        and call.bias is None
+        and not isinstance(call.score, Additive)
+        and query.stride(-1) == 1 == call.key.stride(-1)
+    )
 
 
 def _few(call: Call) -> bool:
@@ -145,6 +168,30 @@ def attend_within(
     return through(call, value, proceed)
 
 
+def attend_beside(
+    query: Float[Tensor, "rows h 1 d"], past: SharedPast, score: Score, *, dropout: float = 0.0
+) -> Float[Tensor, "rows h 1 dv"]:
+    """What each row takes from its own past in a room that several share.
+
+    Whoever stands at the seam is shown the past of every row by itself, as if it had been copied.
+    """
+    lineage, kept = past.lineage, past.kept
+    beside = Call(lineage.beside(query), kept.key, None, None, score)
+
+    def together() -> Tensor:
+        return lineage.apart(compute(beside, kept.value, lineage.reach, dropout=dropout, tidied=True))
+
+    if not attended():
+        return together()
+    apart = past.apart()
+    call = Call(query, apart.key, None, None, score)
+
+    def proceed(asked: Call) -> Tensor:
+        return together() if asked is call else compute(asked, apart.value, asked.reach(), dropout=dropout)
+
+    return through(call, apart.value, proceed)
+
+
 def compute(
     call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
 ) -> Tensor:
@@ -163,8 +210,15 @@ def compute(
         added = reach.added() if reach is not None and choice.mask == "matrix" else None
         mixed = few(query, key, value, added=added, scale=scale, dropout=dropout)
         return _looked(mixed, reach)
-    allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
-    bias = call.biases()
+    if isinstance(reach, Written) and choice.kernel == "asking":
+        from regard.attention.kernels.asking import ask
+
+        return ask(query, key, value, added=reach.added(), filled=reach.filled, scale=scale)
+    if isinstance(reach, Written):
+        allowed, bias = None, reach.added()
+    else:
+        allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
+        bias = call.biases()
     if reach is not None and choice.kernel == "intervals":
         return intervals(query, key, value, reach, scale=scale, dropout=dropout)
     if choice.kernel == "fused additive" and isinstance(call.score, Additive):

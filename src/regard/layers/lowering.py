@@ -64,15 +64,18 @@ class LoweredProjection(nn.Module):
 
 
 def lower(model: nn.Module, precision: str) -> nn.Module:
-    """Put the linear maps of a model into this precision, in place. It can then answer, and no longer be trained.
+    """Put a model into this precision, in place. It can then answer, and no longer be trained.
 
-    What is no linear map stays float32: embeddings, norms, attention itself, convolutions, recurrent cells.
+    On the CPU that is done to its linear maps, and what is none stays float32: embeddings, norms, attention itself,
+    convolutions, recurrent cells. On a GPU it is done to all of the model.
     """
-    if precision not in KINDS:
-        raise RegardError(f"precision={precision!r}: give {', '.join(map(repr, KINDS))}")
     weights = list(model.parameters())
-    if any(weight.device.type != "cpu" or weight.dtype != torch.float32 for weight in weights):
-        raise RegardError(f"precision={precision!r} is for float32 models on the CPU: load with device='cpu'")
+    if any(weight.dtype != torch.float32 for weight in weights):
+        raise RegardError(f"precision={precision!r} is for float32 models: this one is lowered already")
+    if weights and weights[0].device.type != "cpu":
+        return _whole(model, precision)
+    if precision not in KINDS:
+        raise RegardError(f"precision={precision!r} on the CPU: give {', '.join(map(repr, KINDS))}")
     if not packable():
         raise RegardError(f"precision={precision!r} needs a torch built with oneDNN, and this one is not")
     kind = KINDS[precision]
@@ -88,3 +91,12 @@ def lower(model: nn.Module, precision: str) -> nn.Module:
     if isinstance(model, TiesOutput) and (table := model.tied_output()) is not None:
         model.output = kind(table, None)
     return model.requires_grad_(False)
+
+
+WHOLE = {"float32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+def _whole(model: nn.Module, precision: str) -> nn.Module:
+    if precision not in WHOLE:
+        raise RegardError(f"precision={precision!r} on a GPU: give {', '.join(map(repr, WHOLE))}")
+    return model.to(WHOLE[precision]).requires_grad_(False)
