@@ -18,6 +18,7 @@ import importlib.util
 import json
 import multiprocessing
 import random
+import shutil
 import statistics
 import sys
 import tempfile
@@ -40,6 +41,7 @@ from regard.layers.lowering import WHOLE, lower
 from regard.models.transformer import Transformer, TransformerConfig
 
 WORDS = 10_000
+OURS = ("regard", "compiled", "stepwise")  # as it is, with kernels in C, and on a GPU without recording
 Texts = list[list[int]]
 Decode = Callable[[Texts, int, int], Texts]  # sources, beam size and steps to texts without END
 
@@ -153,6 +155,8 @@ def _names() -> list[str]:
 def contenders(model: Transformer, folder: Path, precisions: list[str], device: str) -> list[str]:
     """Everybody who is installed; the weights are written where they find them."""
     found = [f"regard {precision}" for precision in precisions]
+    if device == "cpu" and any(map(shutil.which, ("cc", "gcc", "clang"))):
+        found += [f"compiled {precision}" for precision in precisions]
     save_file(model.state_dict(), folder / "model.safetensors")
     if device != "cpu":
         save_marian(model, folder / "marian")
@@ -192,10 +196,10 @@ class Worker:
 def _serve(answering: Any, who: str, folder: Path, threads: int, device: str) -> None:
     torch.set_num_threads(threads)
     name, precision = who.split()
-    if name in ("regard", "stepwise"):
+    if name in OURS:
         model = Transformer(_config()).eval()
         model.load_state_dict(load_file(folder / "model.safetensors"))
-        lowered = lower(model.to(device), precision)
+        lowered = lower(model.to(device), precision, compile=name == "compiled")
         decode = regard_decoder(stepwise(lowered) if name == "stepwise" else lowered, device)
     elif name == "ctranslate2":
         decode = ctranslate2_decoder(folder / "ctranslate2", precision, threads)
@@ -264,7 +268,7 @@ def task(
             times[who].append(everyone[who].ask("time", *given))
     count = len(texts) * steps
     rows = []
-    ours = [who for who in everyone if who.startswith("regard")]
+    ours = [who for who in everyone if who.split()[0] in OURS]
     for who in everyone:
         speeds = [count / milliseconds * 1e3 for milliseconds in times[who]]
         ratios = {}
@@ -350,7 +354,7 @@ def main() -> None:
         names = contenders(lively_base(), Path(folder), precisions, given.device)
         everyone = {who: Worker(who, Path(folder), given.threads, given.device) for who in names}
         if given.only is not None:
-            everyone = {who: run for who, run in everyone.items() if given.only in who or "regard" in who}
+            everyone = {who: run for who, run in everyone.items() if given.only in who or who.split()[0] in OURS}
         for name in given.tasks.split(","):
             alone, size = name.endswith("alone"), 4 if name.startswith("beam") else 1
             rows += task(

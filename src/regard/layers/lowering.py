@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.kernels.native import use_native
 from regard.attention.projection import InProjection
 from regard.errors import RegardError
 from regard.layers.blocks import DecoderBlock
@@ -63,11 +64,12 @@ class LoweredProjection(nn.Module):
         return self.memory(x)[1]
 
 
-def lower(model: nn.Module, precision: str) -> nn.Module:
+def lower(model: nn.Module, precision: str, *, compile: bool = False) -> nn.Module:
     """Put a model into this precision, in place. It can then answer, and no longer be trained.
 
     On the CPU that is done to its linear maps, and what is none stays float32: embeddings, norms, attention itself,
-    convolutions, recurrent cells. On a GPU it is done to all of the model.
+    convolutions, recurrent cells. On a GPU it is done to all of the model. With `compile`, what lies between the
+    products on the CPU is done by kernels in C, which the compiler of the machine makes first.
     """
     weights = list(model.parameters())
     if any(weight.dtype != torch.float32 for weight in weights):
@@ -78,6 +80,8 @@ def lower(model: nn.Module, precision: str) -> nn.Module:
         raise RegardError(f"precision={precision!r} on the CPU: give {', '.join(map(repr, KINDS))}")
     if not packable():
         raise RegardError(f"precision={precision!r} needs a torch built with oneDNN, and this one is not")
+    if compile:
+        use_native()
     kind = KINDS[precision]
     crosses = {part.cross.input for part in model.modules() if isinstance(part, DecoderBlock)}
     for part in list(model.modules()):
