@@ -354,7 +354,9 @@ def main() -> None:
         names = contenders(lively_base(), Path(folder), precisions, given.device)
         everyone = {who: Worker(who, Path(folder), given.threads, given.device) for who in names}
         if given.only is not None:
-            everyone = {who: run for who, run in everyone.items() if given.only in who or who.split()[0] in OURS}
+            everyone = {
+                who: run for who, run in everyone.items() if given.only in who or who.split()[0] in OURS
+            }
         for name in given.tasks.split(","):
             alone, size = name.endswith("alone"), 4 if name.startswith("beam") else 1
             rows += task(

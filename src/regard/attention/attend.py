@@ -18,7 +18,7 @@ from regard.attention.kernels.written import additive, written
 from regard.attention.lineage import SharedPast
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
-from regard.attention.scores import Additive, Score, share
+from regard.attention.scores import Additive, ScaledDot, Score, share
 from regard.attention.seams import attended, through
 from regard.attention.standing import Written
 from regard.errors import RegardError
@@ -175,11 +175,23 @@ def attend_beside(
 
     Whoever stands at the seam is shown the past of every row by itself, as if it had been copied.
     """
-    lineage, kept = past.lineage, past.kept
+    lineage, kept, newest = past.lineage, past.kept, past.newest
     beside = Call(lineage.beside(query), kept.key, None, None, score)
+    reach = lineage.reach
+    if newest is not None and isinstance(reach, Written):
+        if isinstance(score, ScaledDot) and _askable(beside):
+            from regard.attention.kernels.asking import ask
+
+            scale = score.factor(query.shape[-1])
+            own = (newest.key, newest.value)
+            added, filled = reach.added(), reach.filled
+            return lineage.apart(
+                ask(beside.query, kept.key, kept.value, added=added, filled=filled, scale=scale, newest=own)
+            )
+        lineage.put(kept, newest)
 
     def together() -> Tensor:
-        return lineage.apart(compute(beside, kept.value, lineage.reach, dropout=dropout, tidied=True))
+        return lineage.apart(compute(beside, kept.value, reach, dropout=dropout, tidied=True))
 
     if not attended():
         return together()

@@ -20,6 +20,7 @@ class Lineage(ABC):
     """Who came from whom, among `group` rows of each source."""
 
     group: int
+    stays = False  # whether the room is written in place, which a kernel may do by the way
 
     @property
     @abstractmethod
@@ -106,6 +107,7 @@ class SharedPast:
 
     kept: KeyValue  # [sources, heads, slots, d]
     lineage: Lineage
+    newest: KeyValue | None = None  # of this step, [sources, heads, group, d], not in the room yet
 
     @property
     def length(self) -> int | Int[Tensor, " 1"]:
@@ -116,6 +118,8 @@ class SharedPast:
         """With one more position of every row."""
         lineage = self.lineage.grown()
         beside = KeyValue(lineage.beside(newer.key), lineage.beside(newer.value))
+        if lineage.stays:
+            return SharedPast(self.kept, lineage, beside)
         return SharedPast(lineage.put(self.kept, beside), lineage)
 
     def pick(self, rows: Int[Tensor, " r"]) -> KeyValue:

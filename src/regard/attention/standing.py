@@ -52,6 +52,8 @@ def written(scores: Float[Tensor, "*b q k"], filled: Int[Tensor, " 1"]) -> Writt
 class StandingLineage(Lineage):
     """Who came from whom, in tensors that are changed in place."""
 
+    stays = True
+
     def __init__(
         self, sources: int, group: int, room: int, *, dtype: torch.dtype, device: torch.device
     ) -> None:

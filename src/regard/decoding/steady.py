@@ -26,15 +26,15 @@ class Steady(ABC):
         self.most = most.clone()
         self.tokens = torch.full((rows,), START, device=device)
         self.over = torch.zeros_like(self.most, dtype=torch.bool)
-        self._fault = torch.full((), -1, device=device)  # the first row that cannot go on, and its step
-        self._fault_at = torch.full((), room, device=device)
+        self._tops = torch.zeros(
+            room, rows, device=device
+        )  # the best of each row at each step; 0 where nobody reads it
 
     def begin(self) -> None:
         """Anew, once `most` and the sources are there."""
         self.tokens.fill_(START)
         self.over.zero_()
-        self._fault.fill_(-1)
-        self._fault_at.fill_(self.room)
+        self._tops.zero_()
 
     @abstractmethod
     def step(self) -> None:
@@ -44,20 +44,16 @@ class Steady(ABC):
     def found(self) -> list[list[Hypothesis]]:
         """The texts of every source, best first. Waits for them."""
 
-    def _following(self, going: Tensor) -> Float[Tensor, "rows vocabulary"]:
+    def _following(self) -> Float[Tensor, "rows vocabulary"]:
         """The log-probabilities of what may come next."""
         logprobs = normalised(self.standing.step(self.tokens))
         logprobs[:, PAD : START + 1] = -torch.inf
-        unusable = ~logprobs.amax(-1).isfinite() & going
-        row = unusable.long().argmax()
-        first = unusable.any() & (self._fault < 0)
-        self._fault.copy_(torch.where(first, row, self._fault))
-        self._fault_at.copy_(torch.where(first, self.standing.at[0], self._fault_at))
         return logprobs
 
     def _check(self) -> None:
-        row, step = torch.stack([self._fault, self._fault_at]).tolist()
-        if row >= 0:
+        unusable = (~self._tops.isfinite()).nonzero().tolist()
+        if unusable:
+            step, row = unusable[0]
             raise RegardError(
                 f"step {step}, row {row // self.group}: the model gave NaN or inf, or leaves nothing to choose from; "
                 "decode in a wider dtype, or look at its weights and at that source"
@@ -70,27 +66,26 @@ class SteadyGreedy(Steady):
     def __init__(self, standing: Stood, most: Int[Tensor, " s"], *, room: int) -> None:
         super().__init__(standing, most, group=1, room=room)
         self._written = torch.zeros(room, len(most), dtype=torch.long, device=most.device)
-        self._logprobs = torch.zeros(room, len(most), device=most.device)
 
     def step(self) -> None:
-        logprobs = self._following(~self.over)
-        top, chosen = logprobs.max(-1)  # of equals the first
+        """The likeliest token of every row."""
+        top, chosen = self._following().max(-1)  # of equals the first
         at = self.standing.at
         self._written.index_copy_(0, at, chosen[None])
-        self._logprobs.index_copy_(0, at, top.to(self._logprobs)[None])
+        self._tops.index_copy_(0, at, top.to(self._tops).where(~self.over, 0.0)[None])
         self.over |= (chosen == END) | (self.most <= at + 1)
         self.tokens.copy_(torch.where(self.over, END, chosen))
         self.standing.go_on()
 
     def found(self) -> list[list[Hypothesis]]:
+        """One text a source."""
         self._check()
         written, most = self._written.t().tolist(), self.most.tolist()
-        sums = self._logprobs.double().cumsum(0).t().tolist()
+        totals = self._tops.sum(0, dtype=torch.float64).tolist()
         found = []
-        for row, (text, limit, sum_) in enumerate(zip(written, most, sums, strict=True)):
+        for row, (text, limit, total) in enumerate(zip(written, most, totals, strict=True)):
             length = text.index(END, 0, limit) + 1 if END in text[:limit] else limit
             finished = text[length - 1] == END
-            total = sum_[length - 1]
             found.append(
                 [
                     Hypothesis(
@@ -133,6 +128,7 @@ class SteadyBeam(Steady):
         self._places = torch.arange(size, device=device)
 
     def begin(self) -> None:
+        """Nothing is kept, and the first text of each sentence is the empty one."""
         super().begin()
         # One text a sentence at first: equal ones would only find the same continuations again.
         self._live.fill_(-torch.inf)
@@ -142,10 +138,12 @@ class SteadyBeam(Steady):
         self._steps.zero_()
 
     def step(self) -> None:
+        """The likeliest continuations of every sentence."""
         size, sources, at = self.size, len(self.most), self.standing.at
         real = self._live > -torch.inf
-        logprobs = self._following((real & ~self.over[:, None]).flatten())
-        ahead, tokens = foremost(logprobs, size)
+        ahead, tokens = foremost(self._following(), size)
+        tops = ahead[:, 0].where((real & ~self.over[:, None]).flatten(), 0.0)
+        self._tops.index_copy_(0, at, tops.to(self._tops)[None])
         tokens, order = tokens.sort(-1)  # so that of equals the first is taken
         ahead = ahead.gather(-1, order).reshape(sources, size, size)
         total = (ahead + self._live[..., None]).where(real[..., None], -torch.inf)
@@ -183,6 +181,7 @@ class SteadyBeam(Steady):
         return logprob.double() / ((5 + length.double()) / 6) ** self.penalty
 
     def found(self) -> list[list[Hypothesis]]:
+        """The finished texts, then those that were alive when their sentence stopped."""
         self._check()
         kept = [part.tolist() for part in (self._kept, self._kept_scores, self._kept_ends)]
         live = [part.tolist() for part in (self._live, self._live_scores)]
@@ -221,10 +220,13 @@ class SteadyBeam(Steady):
 
 
 def foremost(values: Float[Tensor, "b n"], count: int) -> tuple[Tensor, Tensor]:
-    """What `best` gives, without waiting for anything: the largest, `count` times; −inf may be of any place."""
+    """What `best` gives, without waiting for anything: the largest, `count` times; −inf may be of any place.
+
+    Takes them out of `values`.
+    """
     found = []
     for left in range(count, 0, -1):
         found.append(values.max(-1))
         if left > 1:
-            values = values.scatter(-1, found[-1].indices[:, None], -torch.inf)
+            values.scatter_(-1, found[-1].indices[:, None], -torch.inf)
     return torch.stack([each.values for each in found], -1), torch.stack([each.indices for each in found], -1)

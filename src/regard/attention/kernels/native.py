@@ -138,12 +138,23 @@ def _compiled() -> Native:
     for source, flags in _SOURCES.items():
         named += [(folder / source).read_text(), *flags]
     version = hashlib.sha256("\n".join(named).encode()).hexdigest()[:16]
-    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard" / f"native-{version}.so"
+    place = (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard" / f"native-{version}.so"
+    )
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
             for source, flags in _SOURCES.items():
-                _run(compiler, *_FLAGS, *with_threads, *flags, "-c", str(folder / source), "-o", f"{scratch}/{source}.o")
+                _run(
+                    compiler,
+                    *_FLAGS,
+                    *with_threads,
+                    *flags,
+                    "-c",
+                    str(folder / source),
+                    "-o",
+                    f"{scratch}/{source}.o",
+                )
             # Linked without -ffast-math, which would change how the whole process treats the smallest numbers.
             objects = [f"{scratch}/{source}.o" for source in _SOURCES]
             _run(compiler, "-shared", *objects, "-o", f"{scratch}/native.so", "-lm")
