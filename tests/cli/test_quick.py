@@ -48,7 +48,7 @@ def test_a_packed_run_answers_as_the_plain_one(runs):
 def test_an_unknown_precision_is_refused_in_one_line(capsys, runs):
     code, _, error = said(capsys, "translate", runs / "numbers", "seven", "--precision", "int4")
     assert code == 2
-    assert error.strip() == "regard: precision='int4': give 'float32', 'bf16', 'int8'"
+    assert error.strip() == "regard: precision='int4' on the CPU: give 'float32', 'bf16', 'int8'"
 
 
 def test_threads_are_set(capsys, runs):

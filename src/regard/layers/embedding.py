@@ -28,6 +28,5 @@ class Embedding(nn.Module):
 
     def placed(self, at: Int[Tensor, " 1"], *, count: int) -> Offset:
         """The position that a tensor names, one of the first `count`, with the vectors of all of them at hand."""
-        if self.positions is None:
-            return at
-        return Tabled(at, self.positions.first(count, self.table))
+        first = self.table[:0] if self.positions is None else self.positions.first(count, self.table)
+        return Tabled(at, first)

@@ -6,7 +6,7 @@ They hold no parameters and pass no gradients. What comes in and goes out is flo
 from abc import ABC, abstractmethod
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from regard.attention.kernels.native import Native, native
@@ -101,7 +101,7 @@ class Int8Linear(Lowered):
             return compiled.finish_whole(torch._int_mm(bytes_, self.turned), self.scale, largest, self.bias)
         return compiled.finish(self._multiplied(bytes_), largest, self.bias)
 
-    def _multiplied(self, bytes_: Int[Tensor, "r in"]) -> Float[Tensor, "r out"]:
+    def _multiplied(self, bytes_: Integer[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         return torch.ops.onednn.qlinear_pointwise(
             bytes_,
             1.0,

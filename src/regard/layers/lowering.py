@@ -72,8 +72,9 @@ def lower(model: nn.Module, precision: str, *, compile: bool = False) -> nn.Modu
     products on the CPU is done by kernels in C, which the compiler of the machine makes first.
     """
     weights = list(model.parameters())
-    if any(weight.dtype != torch.float32 for weight in weights):
-        raise RegardError(f"precision={precision!r} is for float32 models: this one is lowered already")
+    found = next((weight.dtype for weight in weights if weight.dtype != torch.float32), None)
+    if found is not None:
+        raise RegardError(f"precision={precision!r} is for float32 models, and this one is {found}")
     if weights and weights[0].device.type != "cpu":
         return _whole(model, precision)
     if precision not in KINDS:

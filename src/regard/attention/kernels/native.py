@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from regard.errors import RegardError
@@ -45,7 +45,7 @@ class Native:
 
     def quantise(
         self, x: Float[Tensor, "r n"], *, tiny: float, signed: bool
-    ) -> tuple[Int[Tensor, "r n"], Float[Tensor, " r"]]:
+    ) -> tuple[Integer[Tensor, "r n"], Float[Tensor, " r"]]:
         """Bytes of each row with its largest number as 127, and that number."""
         rows, width = x.shape
         x = x.contiguous()
