@@ -84,7 +84,8 @@ def test_who_watches_sees_the_past_of_every_row_and_changes_no_bit() -> None:
     name = "decoder.1.attention"
     for one, other in zip(seen.calls(name), copies.calls(name), strict=True):
         ours, theirs = one.call, other.call
-        assert ours is not None and theirs is not None
+        assert ours is not None
+        assert theirs is not None
         assert ours.query.shape == theirs.query.shape
         assert torch.allclose(ours.query, theirs.query, atol=2e-6)
         assert torch.allclose(ours.key, theirs.key, atol=2e-6)

@@ -59,19 +59,20 @@ class StandingLineage(Lineage):
     ) -> None:
         self.group, self.room = group, room
         size = -(-(room + 1) * group // _ROUND) * _ROUND  # the last step makes ready for one more
-        self.at = torch.zeros(1, dtype=torch.long, device=device)  # the position of the next tokens
-        self._slots = torch.arange(group, device=device)  # where they will lie
-        self._places = self._slots.clone()
-        self._filled = torch.zeros_like(self.at)
+        # All that is counted, side by side, so that one addition moves it on.
+        self._counts = torch.zeros(2 + group, dtype=torch.long, device=device)
+        self.at = self._counts[:1]  # the position of the next tokens
+        self._filled = self._counts[1:2]  # how many slots are taken after this step
+        self._slots = self._counts[2:]  # where its keys lie
+        self._first = torch.tensor([0, group, *range(group)], device=device)
+        self._more = torch.tensor([1, *[group] * (1 + group)], device=device)
         self._scores = torch.empty(sources, 1, group, size, dtype=dtype, device=device)
         self.size = size
         self.reset()
 
     def reset(self) -> None:
         """Nothing is written, nothing is seen."""
-        self.at.zero_()
-        self._slots.copy_(self._places)
-        self._filled.fill_(self.group)
+        self._counts.copy_(self._first)
         self._scores.fill_(-torch.inf)
         self._see_own()
 
@@ -104,7 +105,5 @@ class StandingLineage(Lineage):
         if parents is not None:
             rows = parents[:, None, :, None].expand_as(self._scores)
             self._scores.copy_(self._scores.gather(2, rows))
-        self.at += 1
-        self._slots += self.group
-        self._filled += self.group
+        self._counts += self._more
         self._see_own()

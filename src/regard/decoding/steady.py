@@ -4,6 +4,7 @@ What the loops of `greedy` and `beam` do in Python is done by tensors here: text
 are stepped along, and who came from whom is read back when all is over. The texts are those of the other loops.
 """
 
+import importlib.util
 from abc import ABC, abstractmethod
 
 import torch
@@ -15,6 +16,8 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.probabilities import normalised
 from regard.errors import RegardError
 from regard.models.protocols import Stood
+
+_TRITON = importlib.util.find_spec("triton") is not None
 
 
 class Steady(ABC):
@@ -44,12 +47,6 @@ class Steady(ABC):
     def found(self) -> list[list[Hypothesis]]:
         """The texts of every source, best first. Waits for them."""
 
-    def _following(self) -> Float[Tensor, "rows vocabulary"]:
-        """The log-probabilities of what may come next."""
-        logprobs = normalised(self.standing.step(self.tokens))
-        logprobs[:, PAD : START + 1] = -torch.inf
-        return logprobs
-
     def _check(self) -> None:
         unusable = (~self._tops.isfinite()).nonzero().tolist()
         if unusable:
@@ -69,7 +66,22 @@ class SteadyGreedy(Steady):
 
     def step(self) -> None:
         """The likeliest token of every row."""
-        top, chosen = self._following().max(-1)  # of equals the first
+        logits = self.standing.step(self.tokens)
+        if _TRITON and logits.is_cuda and logits.dtype != torch.float64:
+            from regard.decoding.kernels.likeliest import likeliest
+
+            likeliest(
+                logits,
+                at=self.standing.at,
+                most=self.most,
+                over=self.over,
+                tokens=self.tokens,
+                written=self._written,
+                tops=self._tops,
+            )
+            self.standing.go_on()
+            return
+        top, chosen = _following(logits).max(-1)  # of equals the first
         at = self.standing.at
         self._written.index_copy_(0, at, chosen[None])
         self._tops.index_copy_(0, at, top.to(self._tops).where(~self.over, 0.0)[None])
@@ -141,7 +153,7 @@ class SteadyBeam(Steady):
         """The likeliest continuations of every sentence."""
         size, sources, at = self.size, len(self.most), self.standing.at
         real = self._live > -torch.inf
-        ahead, tokens = foremost(self._following(), size)
+        ahead, tokens = foremost(_following(self.standing.step(self.tokens)), size)
         tops = ahead[:, 0].where((real & ~self.over[:, None]).flatten(), 0.0)
         self._tops.index_copy_(0, at, tops.to(self._tops)[None])
         tokens, order = tokens.sort(-1)  # so that of equals the first is taken
@@ -217,6 +229,13 @@ class SteadyBeam(Steady):
             place = parents[at][sentence][place]
             rows.append(sentence * self.size + place)
         return text[::-1], rows[::-1]
+
+
+def _following(logits: Tensor) -> Float[Tensor, "rows vocabulary"]:
+    """The log-probabilities of what may come next."""
+    logprobs = normalised(logits)
+    logprobs[:, PAD : START + 1] = -torch.inf
+    return logprobs
 
 
 def foremost(values: Float[Tensor, "b n"], count: int) -> tuple[Tensor, Tensor]:
