@@ -18,6 +18,7 @@ import importlib.util
 import json
 import multiprocessing
 import random
+import shlex
 import shutil
 import statistics
 import sys
@@ -268,7 +269,7 @@ def task(
             times[who].append(everyone[who].ask("time", *given))
     count = len(texts) * steps
     rows = []
-    ours = [who for who in everyone if who.split()[0] in OURS]
+    ours = [who for who in everyone if who.split()[0] in ("regard", "compiled")]
     for who in everyone:
         speeds = [count / milliseconds * 1e3 for milliseconds in times[who]]
         ratios = {}
@@ -300,7 +301,7 @@ def table(rows: list[Row], facts: dict[str, object], given: argparse.Namespace) 
     lines = [
         f"# Decoding {peers}, Hugging Face Marian",
         "",
-        f"Made by `python benchmarks/decoding.py {' '.join(sys.argv[1:])}`; each contender in a process of its own. "
+        f"Made by `python benchmarks/decoding.py {_asked()}`; each contender in a process of its own. "
         + "; ".join(f"{name}: {value}" for name, value in facts.items())
         + ".",
         "",
@@ -310,7 +311,11 @@ def table(rows: list[Row], facts: dict[str, object], given: argparse.Namespace) 
         "`regard … ×` is the speed of regard over that of the contender, the median of ratios within interleaved "
         "rounds (tenth to ninetieth percentile). `equal` is the share of texts that are token for token those of "
         f"{ours[0]}; drawn weights decide by thin margins, so that rounding alone can part texts. MB is the {held}."
-        + ("" if on_cpu else " `stepwise` is regard without recording: its ordinary loop."),
+        + (
+            " `compiled` is regard with kernels in C."
+            if on_cpu
+            else " `stepwise` is regard without recording: its ordinary loop."
+        ),
         "",
         "| task | contender | tokens/s | spread | "
         + " | ".join(f"{mine} ×" for mine in ours)
@@ -324,6 +329,15 @@ def table(rows: list[Row], facts: dict[str, object], given: argparse.Namespace) 
             f"| {ratios} | {row.equal:.2f} | {row.megabytes:.0f} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _asked() -> str:
+    """The command, but for the folder of the results."""
+    words = sys.argv[1:]
+    if "--out" in words:
+        place = words.index("--out")
+        words = words[:place] + words[place + 2 :]
+    return shlex.join(words)
 
 
 def main() -> None:

@@ -32,6 +32,8 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
         lines.append(("why", f"not the kernel of stretches: {choice.ruled_out}"))
     elif choice.kernel == "fused":
         lines.append(("kernel", f"torch's scaled_dot_product_attention; {_backend(call, dropout)}"))
+    elif choice.kernel == "asking":
+        lines.append(("kernel", "a few queries over a room of keys, in one Triton kernel"))
     elif choice.kernel == "fused additive":
         lines.append(("kernel", f"scores, softmax and values in one Triton kernel; {_tangents(call)}"))
     else:
