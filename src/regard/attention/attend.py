@@ -227,7 +227,8 @@ def compute(
 
         return ask(query, key, value, added=reach.added(), filled=reach.filled, scale=scale)
     if isinstance(reach, Written):
-        allowed, bias = None, reach.added()
+        allowed = None
+        bias: Tensor | None = reach.added()
     else:
         allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
         bias = call.biases()

@@ -42,7 +42,7 @@ class Lineage(ABC):
 
     def beside(self, x: Float[Tensor, "rows h 1 d"]) -> Float[Tensor, "s h group d"]:
         """Rows of one source as several positions of one."""
-        return x[:, :, 0].unflatten(0, (-1, self.group)).transpose(1, 2)
+        return x[:, :, 0].reshape(-1, self.group, x.shape[1], x.shape[3]).transpose(1, 2)
 
     def apart(self, x: Float[Tensor, "s h group d"]) -> Float[Tensor, "rows h 1 d"]:
         """And back."""
@@ -91,7 +91,7 @@ class Branches(Lineage):
 
     def pick(self, rows: Int[Tensor, " r"], sources: Int[Tensor, " s"]) -> "Branches":
         """The lineage of some rows, as many for each of some sources, in their order."""
-        places = (rows % self.group).unflatten(0, (len(sources), -1))
+        places = (rows % self.group).reshape(len(sources), -1)
         return Branches(self.slots[sources[:, None], places], self.size)
 
     def pasts(self, kept: Float[Tensor, "s h slots d"]) -> Float[Tensor, "rows h t d"]:

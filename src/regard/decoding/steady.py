@@ -206,7 +206,7 @@ class SteadyBeam(Steady):
                 (*each, last + place, False)
                 for place, each in enumerate(zip(*(part[sentence] for part in live), strict=True))
             ]
-            some = []
+            some: list[Hypothesis] = []
             for logprob, score, end, finished in texts:
                 if logprob == -torch.inf or len(some) == self.count:
                     continue

@@ -113,6 +113,7 @@ class DecoderBlock(nn.Module):
         seen: list[KeyValue | SharedPast] = []
 
         def look(x: Tensor) -> Tensor:
+            now: KeyValue | SharedPast
             if isinstance(state.past, SharedPast):
                 mixed, now = self.attention.step_beside(x, state.past)
             else:

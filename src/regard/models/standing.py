@@ -31,7 +31,7 @@ class StandingMemory(Memory):
     within: Reach | None = None
 
     @property
-    def reach(self) -> Reach:  # type: ignore[override]
+    def reach(self) -> Reach:
         """What the mask allows now."""
         if self.within is None:
             raise TypeError("a standing memory knows its reach")
