@@ -120,10 +120,8 @@ def obstacle(model: nn.Module, source: Any) -> str | None:
         return "somebody watches or changes attention, which takes Python at every step"
     if any(part._forward_hooks or part._forward_pre_hooks for part in model.modules()):
         return "a module has hooks, which take Python at every step"
-    lengths = getattr(source, "lengths", None)
-    if len(lengths if lengths is not None else source) == 0:  # type: ignore[arg-type]
-        return "there is no source"
-    if lengths is not None and int(lengths.min()) < 1:
+    lengths: Tensor | None = getattr(source, "lengths", None)
+    if lengths is not None and (len(lengths) == 0 or int(lengths.min()) < 1):
         return "a source is empty: whoever looks at it sees nothing"
     return None
 

@@ -64,9 +64,8 @@ class WritingState:
 
     def _pasts(self, rows: Int[Tensor, " r"], asked: Asked) -> tuple[Past | None, ...]:
         first = next(iter(self.pasts), None)
-        if not isinstance(first, SharedPast) and not (isinstance(first, KeyValue) and self.memory.group == 1):
-            return tuple(None if past is None else past.pick(rows) for past in self.pasts)
-        if asked.group == 1 or not self.shares:
+        one_a_source = isinstance(first, KeyValue) and self.memory.group == 1
+        if not self.shares or asked.group == 1 or not (one_a_source or isinstance(first, SharedPast)):
             return tuple(None if past is None else past.pick(rows) for past in self.pasts)
         # Nothing is copied but for sources that are finished: a text finds its past among those of its source.
         kept = [
