@@ -3,6 +3,7 @@
     python benchmarks/decoding.py                    # all contenders that are installed
     python benchmarks/decoding.py --quick            # few rounds, nothing written
     python benchmarks/decoding.py --out results      # where decoding.json and decoding.md go
+    python benchmarks/decoding.py --device cuda --batch 64   # on a GPU, in half precision: decoding-cuda.json and .md
 
 The model is a base Transformer (6 + 6 blocks, 512, 8 heads, 2,048) with norm="after", which all three can express, a
 vocabulary of 10,000 and drawn weights. The row of END in the output matrix is 0, so that no text ends before its
@@ -14,7 +15,9 @@ run.
 import argparse
 import json
 import random
+import shlex
 import statistics
+import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +25,7 @@ from pathlib import Path
 import torch
 from measuring import machine, spread
 
-from regard.bench.decoding import WORDS, Texts, Worker, contenders, lively_base, sources
+from regard.bench.decoding import OURS, WORDS, Texts, Worker, contenders, lively_base, sources
 from regard.bench.peers import missing
 
 
@@ -64,14 +67,14 @@ def task(
             times[who].append(everyone[who].ask("time", *given))
     count = len(texts) * steps
     rows = []
-    ours = [who for who in everyone if who.startswith("regard")]
+    ours = [who for who in everyone if who.split()[0] in ("regard", "compiled")]
     for who in everyone:
         speeds = [count / milliseconds * 1e3 for milliseconds in times[who]]
         ratios = {}
         for mine in ours:
             within = [theirs / own for theirs, own in zip(times[who], times[mine], strict=True)]
             ratios[mine] = (statistics.median(within), *spread(within))
-        same = sum(a == b for a, b in zip(outputs[who], outputs["regard float32"], strict=True))
+        same = sum(a == b for a, b in zip(outputs[who], outputs[ours[0]], strict=True))
         rows.append(
             Row(
                 name,
@@ -88,22 +91,29 @@ def task(
     return rows
 
 
-def table(rows: list[Row], facts: dict[str, object], steps: int) -> str:
+def table(rows: list[Row], facts: dict[str, object], given: argparse.Namespace) -> str:
     """The rows as Markdown."""
-    ours = list(rows[0].ratios)
+    ours, steps, on_cpu = list(rows[0].ratios), given.steps, given.device == "cpu"
+    peers = "on the CPU: regard, CTranslate2" if on_cpu else "on a GPU: regard"
+    held = "rise of the resident set during a run" if on_cpu else "most that tensors held on the GPU"
     lines = [
-        "# Decoding on the CPU: regard, CTranslate2, Hugging Face Marian",
+        f"# Decoding {peers}, Hugging Face Marian",
         "",
-        "Made by `python benchmarks/decoding.py --calmly --rounds 5`; each contender in a process of its own. "
+        f"Made by `python benchmarks/decoding.py {_asked()}`; each contender in a process of its own. "
         + "; ".join(f"{name}: {value}" for name, value in facts.items())
         + ".",
         "",
         "A base Transformer (6 + 6 blocks, width 512, 8 heads, inner 2,048, norm after) with a vocabulary of "
-        f"{WORDS:,}, drawn weights, the same for all; sources of 7 to 24 tokens; {steps} steps for every text. "
+        f"{WORDS:,}, drawn weights, the same for all; {given.batch} sources of 7 to 24 tokens, of which two for "
+        f"`alone`; {steps} steps for every text. "
         "`regard … ×` is the speed of regard over that of the contender, the median of ratios within interleaved "
         "rounds (tenth to ninetieth percentile). `equal` is the share of texts that are token for token those of "
-        "regard in float32; drawn weights decide by thin margins, so that rounding alone can part texts. MB is the "
-        "rise of the resident set during a run.",
+        f"{ours[0]}; drawn weights decide by thin margins, so that rounding alone can part texts. MB is the {held}."
+        + (
+            " `compiled` is regard with kernels in C."
+            if on_cpu
+            else " `stepwise` is regard without recording: its ordinary loop."
+        ),
         "",
         "| task | contender | tokens/s | spread | "
         + " | ".join(f"{mine} ×" for mine in ours)
@@ -119,6 +129,15 @@ def table(rows: list[Row], facts: dict[str, object], steps: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _asked() -> str:
+    """The command, but for the folder of the results."""
+    words = sys.argv[1:]
+    if "--out" in words:
+        place = words.index("--out")
+        words = words[:place] + words[place + 2 :]
+    return shlex.join(words)
+
+
 def main() -> None:
     """Measure and write down."""
     parser = argparse.ArgumentParser(
@@ -129,7 +148,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--precisions", nargs="*", default=["float32", "bf16", "int8"])
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda")
+    parser.add_argument("--precisions", nargs="*", help="default float32 bf16 int8; on a GPU fp16")
     parser.add_argument(
         "--calmly", action="store_true", help="only rounds in which others leave the cores alone"
     )
@@ -142,11 +162,14 @@ def main() -> None:
     texts = sources(given.batch)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        names = contenders(lively_base(), Path(folder), given.precisions)
+        precisions = given.precisions or (["float32", "bf16", "int8"] if given.device == "cpu" else ["fp16"])
+        names = contenders(lively_base(), Path(folder), precisions, given.device, every=True)
         print(missing() or "every peer is installed")
-        everyone = {who: Worker(who, Path(folder), given.threads) for who in names}
+        everyone = {who: Worker(who, Path(folder), given.threads, given.device) for who in names}
         if given.only is not None:
-            everyone = {who: run for who, run in everyone.items() if given.only in who or "regard" in who}
+            everyone = {
+                who: run for who, run in everyone.items() if given.only in who or who.split()[0] in OURS
+            }
         for name in given.tasks.split(","):
             alone, size = name.endswith("alone"), 4 if name.startswith("beam") else 1
             rows += task(
@@ -168,8 +191,9 @@ def write(rows: list[Row], facts: dict[str, object], given: argparse.Namespace) 
     given.out.mkdir(exist_ok=True)
     settings = {name: value for name, value in vars(given).items() if name != "out"}
     record = {"machine": facts, "settings": settings, "rows": [asdict(row) for row in rows]}
-    (given.out / "decoding.json").write_text(json.dumps(record, indent=1) + "\n")
-    (given.out / "decoding.md").write_text(table(rows, facts, given.steps))
+    stem = "decoding" if given.device == "cpu" else f"decoding-{given.device}"
+    (given.out / f"{stem}.json").write_text(json.dumps(record, indent=1) + "\n")
+    (given.out / f"{stem}.md").write_text(table(rows, facts, given))
 
 
 if __name__ == "__main__":

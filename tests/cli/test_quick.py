@@ -1,9 +1,12 @@
 """Precision, threads and export, as a person would say them."""
 
+import shutil
+
 import pytest
 import torch
 from runs.small import language, numbers, trained, write_text
 
+from regard.attention.kernels import native
 from regard.cli import main
 from regard.layers.lowered import Int8Linear
 from regard.runs.load import load
@@ -48,7 +51,7 @@ def test_a_packed_run_answers_as_the_plain_one(runs):
 def test_an_unknown_precision_is_refused_in_one_line(capsys, runs):
     code, _, error = said(capsys, "translate", runs / "numbers", "seven", "--precision", "int4")
     assert code == 2
-    assert error.strip() == "regard: precision='int4': give 'float32', 'bf16', 'int8'"
+    assert error.strip() == "regard: precision='int4' on the CPU: give 'float32', 'bf16', 'int8'"
 
 
 def test_threads_are_set(capsys, runs):
@@ -95,3 +98,19 @@ def test_an_exported_run_translates_elsewhere(capsys, runs, tmp_path):
     ours = translator.hypotheses(["two hundred and one"], beam=1)[0][0]
     theirs = [names.index(word) for word in found[0].hypotheses[0]]
     assert theirs[: len(ours.tokens)] == ours.tokens[: len(theirs)]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_compiled_kernels_answer_as_torch_does(capsys, runs, monkeypatch):
+    monkeypatch.setattr(native, "_used", [])
+    plain = said(capsys, "translate", runs / "numbers", "seven", "--precision", "int8")
+    assert said(capsys, "translate", runs / "numbers", "seven", "--precision", "int8", "--compile") == plain
+    assert native.native() is not None
+
+
+def test_half_precision_is_refused_on_the_cpu(capsys, runs):
+    code, _, error = said(
+        capsys, "translate", runs / "numbers", "seven", "--precision", "fp16", "--device", "cpu"
+    )
+    assert code != 0
+    assert error.strip() == "regard: precision='fp16' on the CPU: give 'float32', 'bf16', 'int8'"

@@ -1,11 +1,13 @@
 """Contract 5: decoded text is the same alone, in a batch of 64, among other filling and in another order."""
 
+import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 from torch import nn
 
+from regard.attention.kernels import native
 from regard.data.batches import END, START, Sequences
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
@@ -96,7 +98,7 @@ def decoded(
 @pytest.mark.usefixtures(
     "as_a_user"
 )  # a thousand texts alone are many steps, and their shapes are checked elsewhere
-@pytest.mark.parametrize("precision", [None, "float32", "int8"])  # None: as it was trained
+@pytest.mark.parametrize("precision", [None, "float32", "int8", "int8, compiled"])  # None: as it was trained
 @pytest.mark.parametrize("decode", [greedily, by_beam])
 @pytest.mark.parametrize(
     ("make", "count"),
@@ -104,11 +106,19 @@ def decoded(
     ids=lambda each: getattr(each, "__name__", None),
 )
 def test_a_text_does_not_depend_on_its_company(
-    make: Callable[[], nn.Module], count: int, decode: Decode, precision: str | None
+    make: Callable[[], nn.Module],
+    count: int,
+    decode: Decode,
+    precision: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = lively(make())
     if precision is not None:
-        model = lower(model.eval(), precision)
+        compiled = precision.endswith("compiled")
+        if compiled and not any(map(shutil.which, ("cc", "gcc", "clang"))):
+            pytest.skip("there is no C compiler")
+        monkeypatch.setattr(native, "_used", [])  # nobody else is to use the kernels
+        model = lower(model.eval(), precision.split(",")[0], compile=compiled)
     prompted = make is language
     texts = sources(count, first=START if prompted else None)
     everyone = list(range(count))

@@ -1,7 +1,6 @@
 """Attention, computed well: clean what nobody sees, choose a kernel, give zeros to those who see nothing."""
 
-from dataclasses import dataclass
-from typing import Literal, overload
+from typing import overload
 
 import torch
 from jaxtyping import Float
@@ -9,16 +8,19 @@ from torch import Tensor
 
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
-from regard.attention.kernels.additive_fused import fused_additive, obstacle
-from regard.attention.kernels.blocks import block_of, in_blocks
-from regard.attention.kernels.few import MOST, few
+from regard.attention.choice import askable, choose
+from regard.attention.kernels.additive_fused import fused_additive
+from regard.attention.kernels.blocks import in_blocks
+from regard.attention.kernels.few import few
 from regard.attention.kernels.fused import fused
-from regard.attention.kernels.packed import in_one_row, in_rows, intervals, intervals_refusal
+from regard.attention.kernels.packed import in_one_row, in_rows, intervals
 from regard.attention.kernels.written import additive, written
+from regard.attention.lineage import SharedPast
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
-from regard.attention.scores import Additive, Score, share
-from regard.attention.seams import through
+from regard.attention.scores import Additive, ScaledDot, Score, share
+from regard.attention.seams import attended, through
+from regard.attention.standing import Written
 from regard.errors import RegardError
 
 
@@ -74,81 +76,6 @@ def attend(
     return attend_within(call, value, call.reach(), dropout=dropout)
 
 
-_SHORT = 128  # keys
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """Which kernel computes a call, how that kernel is told the mask, and what ruled out a fused one."""
-
-    kernel: Literal["fused", "fused additive", "few", "blocks", "written", "intervals", "rows"]
-    mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix", "stretches", "lengths"]
-    ruled_out: str | None = None
-
-
-def choose(call: Call, reach: Reach | None) -> Choice:
-    """The kernel for a call. Nothing decides but the call: not training, not gradients, not who is watching."""
-    if reach is not None and reach.packs is not None:
-        ruled_out = intervals_refusal(call, reach)
-        if ruled_out is None:
-            return Choice(kernel="intervals", mask="stretches")
-        return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
-    bounded = reach is not None and not reach.everything
-    unable = obstacle(call.query.device, call.query.dtype) if isinstance(call.score, Additive) else None
-    if unable is not None:
-        ruled_out = f"the additive score is no dot product, and {unable}"
-    elif call.bias is not None and call.bias.learned:
-        ruled_out = (
-            f"the bias {type(call.bias).__name__} is learned, and fused kernels give a bias no gradient"
-        )
-    elif isinstance(call.score, Additive):
-        return Choice(kernel="fused additive", mask="nothing" if reach is None else reach.form)
-    elif reach is not None and _local(call, reach):
-        return Choice(kernel="blocks", mask=reach.form)
-    elif _short_on_cpu(call):
-        ruled_out = "in 16 bits on a CPU, short sequences are faster with their weights in memory"
-    else:
-        flag = reach is not None and reach.triangular and call.bias is None
-        if not flag and _few(call):
-            quicker = f"{call.extent.queries} queries a head on the CPU: two products are quicker"
-            return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=quicker)
-        return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
-    return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
-
-
-def _local(call: Call, reach: Reach) -> bool:
-    """Whether every query sees so small a neighbourhood that going block by block is less than half of the work.
-
-    A traced graph is for every size.
-    """
-    low, high = reach.bounded
-    if low is None or high is None or call.bias is not None or reach.rest is not None:
-        return False
-    if torch.compiler.is_compiling():
-        return False
-    size = block_of(low, high)
-    return call.extent.queries > size and 2 * (size + high - low) <= call.extent.keys
-
-
-def _few(call: Call) -> bool:
-    """Whether the call is a step of decoding on the CPU, or as small as one. A traced graph is for every size."""
-    query = call.query
-    return (
-        not torch.compiler.is_compiling()
-        and query.device.type == "cpu"
-        and query.dtype == torch.float32
-        and 0 < query.shape[-2] <= MOST
-        and call.key.shape[-2] > 0
-        and call.bias is None
-        and query.shape[:-2] == call.key.shape[:-2]
-    )
-
-
-def _short_on_cpu(call: Call) -> bool:
-    """Whether torch's kernel for the CPU, whose backward pass in 16 bits is slow, would lose to two plain products."""
-    return call.query.device.type == "cpu" and call.query.dtype.itemsize == 2 and call.extent.keys <= _SHORT
-
-
 def attend_within(
     call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
 ) -> Tensor:
@@ -162,6 +89,44 @@ def attend_within(
         ), None  # changed at the seam
 
     return through(call, value, proceed)
+
+
+def attend_beside(
+    query: Float[Tensor, "rows h 1 d"], past: SharedPast, score: Score, *, dropout: float = 0.0
+) -> Float[Tensor, "rows h 1 dv"]:
+    """What each row takes from its own past in a room that several share.
+
+    Whoever stands at the seam is shown the past of every row by itself, as if it had been copied.
+    """
+    lineage, kept, newest = past.lineage, past.kept, past.newest
+    beside = Call(lineage.beside(query), kept.key, None, None, score)
+    reach = lineage.reach
+    if newest is not None and isinstance(reach, Written):
+        if isinstance(score, ScaledDot) and askable(beside):
+            from regard.attention.kernels.asking import ask
+
+            scale = score.factor(query.shape[-1])
+            own = (newest.key, newest.value)
+            added, filled = reach.added(), reach.filled
+            return lineage.apart(
+                ask(beside.query, kept.key, kept.value, added=added, filled=filled, scale=scale, newest=own)
+            )
+        lineage.put(kept, newest)
+
+    def together() -> Tensor:
+        return lineage.apart(compute(beside, kept.value, reach, dropout=dropout, tidied=True))
+
+    if not attended():
+        return together()
+    apart = past.apart()
+    call = Call(query, apart.key, None, None, score)
+
+    def proceed(asked: Call) -> tuple[Tensor, None]:
+        if asked is call:
+            return together(), None
+        return compute(asked, apart.value, asked.reach(), dropout=dropout), None
+
+    return through(call, apart.value, proceed)
 
 
 def compute(
@@ -186,8 +151,16 @@ def compute(
         added = reach.added() if reach is not None and choice.mask == "matrix" else None
         mixed = few(query, key, value, added=added, scale=scale, dropout=dropout)
         return _looked(mixed, reach)
-    allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
-    bias = call.biases()
+    if isinstance(reach, Written) and choice.kernel == "asking":
+        from regard.attention.kernels.asking import ask
+
+        return ask(query, key, value, added=reach.added(), filled=reach.filled, scale=scale)
+    if isinstance(reach, Written):
+        allowed = None
+        bias: Tensor | None = reach.added()
+    else:
+        allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
+        bias = call.biases()
     if reach is not None and choice.kernel == "intervals":
         return intervals(query, key, value, reach, scale=scale, dropout=dropout)
     if choice.kernel == "fused additive" and isinstance(call.score, Additive):

@@ -7,10 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.attend import attend_within
+from regard.attention.attend import attend_beside, attend_within
 from regard.attention.biases import Bias
 from regard.attention.call import Call
 from regard.attention.keyvalue import KeyValue
+from regard.attention.lineage import SharedPast
 from regard.attention.masks import Mask
 from regard.attention.projection import InProjection, glorot
 from regard.attention.reach import Extent, Reach
@@ -34,8 +35,8 @@ class HeadSizes:
 class Rotation(Protocol):
     """A map of queries and keys that depends on their position, such as rotary positions."""
 
-    def __call__(self, x: Tensor, *, offset: int = 0) -> Tensor:
-        """Turn [..., n, d], whose first position is `offset`."""
+    def __call__(self, x: Tensor, *, offset: int | Tensor = 0) -> Tensor:
+        """Turn [..., n, d], whose first position is `offset`; a tensor of one number names that of a single one."""
 
 
 class MultiHeadAttention(nn.Module):
@@ -150,6 +151,18 @@ class MultiHeadAttention(nn.Module):
         past = now if past is None else past.extended(now)
         return self._mix(query, past, mask, offset=offset), past
 
+    def step_beside(
+        self, x: Float[Tensor, "rows 1 d"], past: SharedPast
+    ) -> tuple[Float[Tensor, "rows 1 do"], SharedPast]:
+        """The same for one position of rows that share rooms."""
+        offset = past.length
+        query, key, value = self.input.together(x)
+        past = past.extended(self._kept(key, value, offset=offset))
+        asked = self._turned(self._split(query, self.heads), offset)
+        dropout = self.dropout if self.training else 0.0
+        mixed = attend_beside(asked, past, self.score, dropout=dropout)
+        return self.output(mixed.transpose(-2, -3).flatten(-2)), past
+
     def call(
         self,
         query: Float[Tensor, "*b q dq"],
@@ -181,7 +194,7 @@ class MultiHeadAttention(nn.Module):
         mixed = attend_within(call, memory.value, call.reach(reach), dropout=dropout, tidied=tidied)
         return self.output(mixed.transpose(-2, -3).flatten(-2))
 
-    def _kept(self, key: Tensor, value: Tensor, offset: int) -> KeyValue:
+    def _kept(self, key: Tensor, value: Tensor, offset: int | Tensor) -> KeyValue:
         key, value = self._split(key, self.kv_heads), self._split(value, self.kv_heads)
         return KeyValue(self._turned(key, offset), value)
 
@@ -190,7 +203,7 @@ class MultiHeadAttention(nn.Module):
             -2, -3
         )  # to [..., h, n, d]; einops is slow for a step
 
-    def _turned(self, x: Tensor, offset: int) -> Tensor:
+    def _turned(self, x: Tensor, offset: int | Tensor) -> Tensor:
         return x if self.rotary is None else self.rotary(x, offset=offset)
 
 

@@ -6,6 +6,7 @@ on each other's cores.
 
 import math
 import multiprocessing
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,17 +25,18 @@ from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.interop.ctranslate2 import save_ctranslate2
 from regard.interop.marian import save_marian
-from regard.layers.lowering import lower
+from regard.layers.lowering import WHOLE, lower
 from regard.models.transformer import Transformer, TransformerConfig
 
 WORDS = 10_000
+OURS = ("regard", "compiled", "stepwise")  # as it is, with kernels in C, and on a GPU without recording
 Texts = list[list[int]]
 Decode = Callable[[Texts, int, int], Texts]  # sources, beam size and steps to texts without END
 
 
 def decoding(setting: Setting) -> Iterator[Row]:
     """A base Transformer writes texts of equal length, greedily and by a beam of 4; alone too, if there is time."""
-    precisions = ["float16"] if setting.gpu else ["float32", "int8"]
+    precisions = ["fp16"] if setting.gpu else ["float32", "int8"]
     count, steps = (8, 12) if setting.quick else (64 if setting.gpu else 32, 24)
     texts = sources(count)
     tasks = {"greedy": (1, texts, False), "beam 4": (4, texts, False)}
@@ -105,6 +107,12 @@ def regard_decoder(model: Any, device: str = "cpu") -> Decode:
     return decode
 
 
+def stepwise(model: Any) -> Any:
+    """The model with a hook that does nothing: what needs Python at every step is not recorded."""
+    model.register_forward_pre_hook(lambda *_: None)
+    return model
+
+
 def ctranslate2_decoder(folder: Path, precision: str, threads: int, device: str = "cpu") -> Decode:
     """CTranslate2, all sentences in one batch."""
     translator = peer("ctranslate2").Translator(
@@ -132,7 +140,7 @@ def marian_decoder(folder: Path, precision: str = "float32", device: str = "cpu"
     transformers = peer("transformers")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    model = transformers.MarianMTModel.from_pretrained(folder).eval().to(device, getattr(torch, precision))
+    model = transformers.MarianMTModel.from_pretrained(folder).eval().to(device, WHOLE[precision])
     model.generation_config.suppress_tokens = None  # the model never wants them, and nobody else looks
 
     def decode(texts: Texts, size: int, steps: int) -> Texts:
@@ -155,15 +163,21 @@ def _names() -> list[str]:
     return [*SPECIAL, *(f"w{number}" for number in range(len(SPECIAL), WORDS))]
 
 
-def contenders(model: Transformer, folder: Path, precisions: list[str], device: str = "cpu") -> list[str]:
-    """Everybody who is installed; the weights are written where they find them."""
+def contenders(
+    model: Transformer, folder: Path, precisions: list[str], device: str = "cpu", *, every: bool = False
+) -> list[str]:
+    """Everybody who is installed; the weights are written where they find them. `every`: our own ordinary loop too."""
     found = [f"regard {precision}" for precision in precisions]
+    if device == "cpu" and any(map(shutil.which, ("cc", "gcc", "clang"))):
+        found += [f"compiled {precision}" for precision in precisions]
+    elif device != "cpu" and every:
+        found += [f"stepwise {precision}" for precision in precisions]
     save_file(model.state_dict(), folder / "model.safetensors")
-    floating = "float32" if device == "cpu" else "float16"
+    floating = "float32" if device == "cpu" else "fp16"
     library = peer("ctranslate2")
     if library is not None and (device == "cpu" or library.get_cuda_device_count()):
         save_ctranslate2(model, folder / "ctranslate2", source=_names(), target=_names())
-        found += [f"ctranslate2 {floating}", "ctranslate2 int8"]
+        found += [f"ctranslate2 {floating.replace('fp', 'float')}", "ctranslate2 int8"]
     if peer("transformers") is not None:
         save_marian(model, folder / "marian")
         found.append(f"transformers {floating}")
@@ -195,11 +209,11 @@ class Worker:
 def _serve(answering: Any, who: str, folder: Path, threads: int, device: str) -> None:
     torch.set_num_threads(threads)
     name, precision = who.split()
-    if name == "regard":
+    if name in OURS:
         model = Transformer(_config()).eval()
         model.load_state_dict(load_file(folder / "model.safetensors"))
-        ready = lower(model, precision) if device == "cpu" else model.to(device, getattr(torch, precision))
-        decode = regard_decoder(ready, device)
+        lowered = lower(model.to(device), precision, compile=name == "compiled")
+        decode = regard_decoder(stepwise(lowered) if name == "stepwise" else lowered, device)
     elif name == "ctranslate2":
         decode = ctranslate2_decoder(folder / "ctranslate2", precision, threads, device)
     else:

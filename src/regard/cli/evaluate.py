@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Device, Precision, Run, Threads, say
+from regard.cli.texts import Compile, Device, Precision, Run, Threads, say
 
 EXAMPLES = """
 regard evaluate runs/numbers
@@ -34,6 +34,7 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="As JSON, with signatures.")] = False,
     precision: Precision = None,
     threads: Threads = None,
+    compile: Compile = False,
     device: Device = None,
 ) -> None:
     """BLEU, chrF and exact match; word and character error rates; accuracy; loss and perplexity: whatever the run is about."""
@@ -43,7 +44,14 @@ def evaluate(
 
     changes = {name: value for name, value in (("beam", beam), ("bleu", bleu)) if value is not None}
     metrics = evaluate_run(
-        run, on=on, device=device, precision=precision, threads=threads, answers=answers, **changes
+        run,
+        on=on,
+        device=device,
+        precision=precision,
+        threads=threads,
+        compile=compile,
+        answers=answers,
+        **changes,
     )
     if json:
         typer.echo(writing.dumps([vars(metric) for metric in metrics], ensure_ascii=False))

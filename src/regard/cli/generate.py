@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Device, Precision, Run, Threads, out_as_json
+from regard.cli.texts import Compile, Device, Precision, Run, Threads, out_as_json
 
 EXAMPLES = """
 regard generate runs/shakespeare
@@ -35,12 +35,13 @@ def generate(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
     precision: Precision = None,
     threads: Threads = None,
+    compile: Compile = False,
     device: Device = None,
 ) -> None:
     """Continue a text; as it is drawn, letter by letter, when one is asked for."""
     from regard.cli.texts import load_as
 
-    writer = load_as("generate", run, device, precision, threads)
+    writer = load_as("generate", run, device, precision, threads, compile)
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     changes = {name: value for name, value in given.items() if value is not None}
     if count == 1 and not json:

@@ -38,7 +38,8 @@ Device = Annotated[
 Precision = Annotated[
     str | None,
     typer.Option(
-        help="Of the linear maps: float32, bf16 or int8 (quickest), on the CPU. Default: float32.",
+        help="On the CPU of the linear maps: float32, bf16 or int8 (quickest); on a GPU of all: float32, fp16 or bf16. "
+        "Default: float32.",
         show_default=False,
     ),
 ]
@@ -46,16 +47,24 @@ Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Threads of the CPU; default: as torch finds cores.", show_default=False),
 ]
+Compile = Annotated[
+    bool, typer.Option("--compile", help="Have a C compiler make quicker kernels for the CPU first.")
+]
 ROWS = 64  # lines answered together
 
 
 def load_as(
-    verb: str, run: Path, device: str | None, precision: str | None = None, threads: int | None = None
+    verb: str,
+    run: Path,
+    device: str | None,
+    precision: str | None = None,
+    threads: int | None = None,
+    compile: bool = False,
 ) -> Any:
     """A run that has this verb, packed for this precision; of one that has not, its verbs are named."""
     from regard.runs.ready import ready
 
-    loaded = ready(run, device=device, precision=precision, threads=threads)
+    loaded = ready(run, device=device, precision=precision, threads=threads, compile=compile)
     if not hasattr(loaded, verb):
         verbs = ("translate", "generate", "classify", "caption", "transcribe", "score")
         able = [name for name in verbs if hasattr(loaded, name)]

@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, Precision, Run, Threads, incoming, one_line, only_one, out_as_json, say
+from regard.cli.texts import (
+    Compile,
+    Device,
+    Precision,
+    Run,
+    Threads,
+    incoming,
+    one_line,
+    only_one,
+    out_as_json,
+    say,
+)
 
 if TYPE_CHECKING:
     from regard.runs.answering import Answer
@@ -39,12 +50,13 @@ def translate(
     ] = None,
     precision: Precision = None,
     threads: Threads = None,
+    compile: Compile = False,
     device: Device = None,
 ) -> None:
     """Translate texts given as arguments, or standard input line by line."""
     from regard.cli.texts import load_as
 
-    translator: Translator = load_as("translate", run, device, precision, threads)
+    translator: Translator = load_as("translate", run, device, precision, threads, compile)
     changes = {name: value for name, value in (("beam", beam), ("penalty", penalty)) if value is not None}
     if picture is not None:
         only_one(texts)

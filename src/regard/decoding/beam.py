@@ -17,6 +17,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits, per_row
 from regard.decoding.probabilities import following
 from regard.decoding.ranking import best
+from regard.decoding.recorded import recorded
 from regard.errors import RegardError
 from regard.models.protocols import AnyModel
 
@@ -37,6 +38,9 @@ def beam(
     size 1 gives.
     """
     _check(size, count, penalty)
+    found = recorded(model, source, limits=limits, size=size, count=count, penalty=penalty)
+    if found is not None:
+        return found
 
     def weakened(logprob: Tensor, length: Tensor) -> Tensor:
         return logprob.double() / ((5 + length.double()) / 6) ** penalty

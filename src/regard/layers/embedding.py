@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
-from regard.layers.positions import Offset, Positions
+from regard.layers.positions import Offset, Positions, Tabled
 
 
 class Embedding(nn.Module):
@@ -25,3 +25,8 @@ class Embedding(nn.Module):
         """The vectors of tokens of which the first stands at `offset`, or one offset a row."""
         x = nn.functional.embedding(tokens, self.table) * math.sqrt(self.table.shape[-1])
         return self.dropout(x if self.positions is None else self.positions.add(x, offset=offset))
+
+    def placed(self, at: Int[Tensor, " 1"], *, count: int) -> Offset:
+        """The position that a tensor names, one of the first `count`, with the vectors of all of them at hand."""
+        first = self.table[:0] if self.positions is None else self.positions.first(count, self.table)
+        return Tabled(at, first)

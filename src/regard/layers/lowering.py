@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.kernels.native import use_native
 from regard.attention.projection import InProjection
 from regard.errors import RegardError
 from regard.layers.blocks import DecoderBlock
@@ -63,18 +64,25 @@ class LoweredProjection(nn.Module):
         return self.memory(x)[1]
 
 
-def lower(model: nn.Module, precision: str) -> nn.Module:
-    """Put the linear maps of a model into this precision, in place. It can then answer, and no longer be trained.
+def lower(model: nn.Module, precision: str, *, compile: bool = False) -> nn.Module:
+    """Put a model into this precision, in place. It can then answer, and no longer be trained.
 
-    What is no linear map stays float32: embeddings, norms, attention itself, convolutions, recurrent cells.
+    On the CPU that is done to its linear maps, and what is none stays float32: embeddings, norms, attention itself,
+    convolutions, recurrent cells. On a GPU it is done to all of the model. With `compile`, what lies between the
+    products on the CPU is done by kernels in C, which the compiler of the machine makes first.
     """
-    if precision not in KINDS:
-        raise RegardError(f"precision={precision!r}: give {', '.join(map(repr, KINDS))}")
     weights = list(model.parameters())
-    if any(weight.device.type != "cpu" or weight.dtype != torch.float32 for weight in weights):
-        raise RegardError(f"precision={precision!r} is for float32 models on the CPU: load with device='cpu'")
+    found = next((weight.dtype for weight in weights if weight.dtype != torch.float32), None)
+    if found is not None:
+        raise RegardError(f"precision={precision!r} is for float32 models, and this one is {found}")
+    if weights and weights[0].device.type != "cpu":
+        return _whole(model, precision)
+    if precision not in KINDS:
+        raise RegardError(f"precision={precision!r} on the CPU: give {', '.join(map(repr, KINDS))}")
     if not packable():
         raise RegardError(f"precision={precision!r} needs a torch built with oneDNN, and this one is not")
+    if compile:
+        use_native()
     kind = KINDS[precision]
     crosses = {part.cross.input for part in model.modules() if isinstance(part, DecoderBlock)}
     for part in list(model.modules()):
@@ -88,3 +96,12 @@ def lower(model: nn.Module, precision: str) -> nn.Module:
     if isinstance(model, TiesOutput) and (table := model.tied_output()) is not None:
         model.output = kind(table, None)
     return model.requires_grad_(False)
+
+
+WHOLE = {"float32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+def _whole(model: nn.Module, precision: str) -> nn.Module:
+    if precision not in WHOLE:
+        raise RegardError(f"precision={precision!r} on a GPU: give {', '.join(map(repr, WHOLE))}")
+    return model.to(WHOLE[precision]).requires_grad_(False)

@@ -26,8 +26,16 @@ class Placed:
     end: int
 
 
+@dataclass(frozen=True, eq=False)
+class Tabled:
+    """One position, that a tensor names, and the vectors of all it may be: nothing is worked out at a step."""
+
+    at: Int[Tensor, " 1"]
+    vectors: Float[Tensor, "positions d"]
+
+
 # Where the first position stands, for all rows or for each. What stands below 0 is padding, and is put at 0.
-Offset = int | Int[Tensor, " rows"] | Placed
+Offset = int | Int[Tensor, " rows"] | Placed | Tabled
 
 
 class Positions(nn.Module, ABC):
@@ -49,7 +57,7 @@ class Positions(nn.Module, ABC):
             raise RegardError(
                 f"positions of width {self.width} cannot be added to vectors of width {x.shape[-1]}"
             )
-        return x + self._of(x, offset)
+        return x + (offset.vectors[offset.at] if isinstance(offset, Tabled) else self._of(x, offset))
 
     def concatenate(
         self, x: Float[Tensor, "*b n d"], *, offset: Offset = 0
@@ -58,12 +66,18 @@ class Positions(nn.Module, ABC):
         vectors = self._of(x, offset)
         return torch.cat([x, vectors.expand(*x.shape[:-1], -1)], dim=-1)
 
+    def first(self, count: int, like: Tensor) -> Float[Tensor, "{count} width"]:
+        """The vectors of the first positions, with the type and device of another tensor."""
+        return self._of(like.new_empty(count, self.width), 0).clone()
+
     def _of(self, x: Tensor, offset: Offset) -> Tensor:
         return self(_numbers(x, offset)).to(x.dtype)
 
 
 def _numbers(x: Tensor, offset: Offset) -> Tensor:
     """The position numbers of x, [n] or, when rows begin at offsets of their own, [rows, n]."""
+    if isinstance(offset, Tabled):
+        return offset.at
     if isinstance(offset, Placed):
         return offset.places
     if isinstance(offset, int):
@@ -82,11 +96,16 @@ class Sinusoidal(Positions):
         return waves[..., : self.width].float()
 
     def _of(self, x: Tensor, offset: Offset) -> Tensor:
-        if not isinstance(offset, int) or torch.compiler.is_compiling():
+        if not isinstance(offset, int) or torch.compiler.is_compiling() or recording(x):
             return super()._of(x, offset)
         last = offset + x.shape[-2]
         size = max(64, 1 << (last - 1).bit_length())  # few tables, of doubled lengths
         return _sinusoids(size, self.width, x.dtype, x.device)[offset:last]
+
+
+def recording(x: Tensor) -> bool:
+    """Whether a GPU records what is done to x: what it reads must then live as long as the record, as no table does."""
+    return x.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 @lru_cache(maxsize=16)
@@ -111,6 +130,8 @@ class Learned(Positions):
         count = self.table.shape[0]
         if isinstance(offset, Placed):
             end = offset.end
+        elif isinstance(offset, Tabled):
+            end = offset.vectors.shape[0]
         else:
             end = x.shape[-2] + int(offset if isinstance(offset, int) else offset.max())
         if end > count:

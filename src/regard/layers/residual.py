@@ -1,7 +1,9 @@
 """Residual connections with a norm, written once in the three places a norm can stand."""
 
+import importlib.util
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -23,7 +25,34 @@ def before(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor
 
 def after(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:
     """norm(x + f(x)), as the Transformer was published (Vaswani 2017, section 3.1)."""
-    return norm(x + thin(layer(x)))
+    added = thin(layer(x))
+    if isinstance(norm, nn.LayerNorm) and _fusible(x, added, norm):
+        from regard.layers.kernels.added_norm import added_norm
+
+        return added_norm(x, added, norm)
+    return norm(x + added)
+
+
+_TRITON = importlib.util.find_spec("triton") is not None
+
+
+def _fusible(x: Tensor, added: Tensor, norm: nn.LayerNorm) -> bool:
+    """Whether one kernel can add and normalise: on a GPU, for one who asks for no gradients."""
+    return (
+        _TRITON
+        and x.is_cuda
+        and not torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
+        and x.shape == added.shape
+        and x.dtype == added.dtype == norm.weight.dtype != torch.float64
+        and 0 < x.shape[-1] <= _WIDEST
+        and x.numel() > 0
+        and norm.bias is not None
+        and not (norm._forward_hooks or norm._forward_pre_hooks)
+    )
+
+
+_WIDEST = 8192  # features for which the kernel has room
 
 
 def inside(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:

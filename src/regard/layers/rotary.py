@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import RegardError
+from regard.layers.positions import recording
 
 
 class Rotary(nn.Module):
@@ -24,12 +25,14 @@ class Rotary(nn.Module):
             )
         self.width, self.base = width, base
 
-    def forward(self, x: Float[Tensor, "*b n d"], *, offset: int = 0) -> Float[Tensor, "*b n d"]:
+    def forward(self, x: Float[Tensor, "*b n d"], *, offset: int | Tensor = 0) -> Float[Tensor, "*b n d"]:
         """x, each position turned by its angle; the first stands at `offset`."""
         if x.shape[-1] != self.width:
             raise RegardError(f"Rotary was made for heads of width {self.width}, and got {x.shape[-1]}")
+        if isinstance(offset, Tensor):
+            return _turned(x, _turns(_angles(offset, self.width, self.base), x.dtype))
         last = offset + x.shape[-2]
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or recording(x):
             return _turned(x, _turns(_angles(_numbers(x, offset), self.width, self.base), x.dtype))
         size = max(64, 1 << (last - 1).bit_length())  # few tables, of doubled lengths
         return _turned(x, _table(size, self.width, self.base, x.dtype, x.device)[offset:last])
@@ -52,7 +55,7 @@ class GridRotary(nn.Module):
             )
         self.width, self.columns, self.leading, self.base = width, columns, leading, base
 
-    def forward(self, x: Float[Tensor, "*b n d"], *, offset: int = 0) -> Float[Tensor, "*b n d"]:
+    def forward(self, x: Float[Tensor, "*b n d"], *, offset: int | Tensor = 0) -> Float[Tensor, "*b n d"]:
         """x, each patch turned by where it stands; the first stands at `offset`."""
         if x.shape[-1] != self.width:
             raise RegardError(f"GridRotary was made for heads of width {self.width}, and got {x.shape[-1]}")
@@ -62,7 +65,9 @@ class GridRotary(nn.Module):
         return _turned(x, _turns(torch.cat(angles, dim=-1), x.dtype))
 
 
-def _numbers(x: Tensor, offset: int) -> Tensor:
+def _numbers(x: Tensor, offset: int | Tensor) -> Tensor:
+    if isinstance(offset, Tensor):
+        return offset
     return torch.arange(offset, offset + x.shape[-2], device=x.device)
 
 

@@ -39,14 +39,34 @@ class Memory:
 
     def pick(self, rows: Int[Tensor, " r"]) -> "Memory":
         """The memory of these rows. Nothing is copied while the same sources are asked by equally many rows each."""
+        return self.of(self.asked(rows))
+
+    def asked(self, rows: Int[Tensor, " r"]) -> "Asked":
+        """Which sources these rows ask, and how many rows each."""
         owners = torch.div(rows, self.group, rounding_mode="floor")
         sources, count = self.lengths.shape[0], rows.shape[0]
         if sources and count and count % sources == 0:
-            same = torch.arange(sources, device=rows.device).repeat_interleave(count // sources)
-            if torch.equal(owners, same):
-                return replace(self, group=count // sources)
+            every = torch.arange(sources, device=rows.device)
+            if torch.equal(owners, every.repeat_interleave(count // sources)):
+                return Asked(every, count // sources, everyone=True)
         kept, counts = torch.unique_consecutive(owners, return_counts=True)
         group = int(counts[0]) if count else 1
         if not bool((counts == group).all()):  # no equal groups: a memory each
-            kept, group = owners, 1
-        return Memory(tuple(layer.pick(kept) for layer in self.layers), self.lengths[kept], group)
+            return Asked(owners, 1)
+        return Asked(kept, group)
+
+    def of(self, asked: "Asked") -> "Memory":
+        """The memory of those that are asked."""
+        if asked.everyone:
+            return replace(self, group=asked.group)
+        kept = asked.sources
+        return Memory(tuple(layer.pick(kept) for layer in self.layers), self.lengths[kept], asked.group)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Sources, each asked by `group` neighbouring rows."""
+
+    sources: Int[Tensor, " s"]
+    group: int
+    everyone: bool = False  # the sources are all there were, in their order

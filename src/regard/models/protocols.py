@@ -71,6 +71,32 @@ class Generates(Protocol[AnySource, AnyState]):
         """The logits of what follows these tokens, and the state after them. The old state is spent."""
 
 
+@runtime_checkable
+class Stood(Protocol):
+    """A generation whose every step is the same work: tensors of one shape, in one place, changed where they are."""
+
+    @property
+    def at(self) -> Int[Tensor, " 1"]:
+        """How many tokens are written."""
+
+    def take(self, state: Any) -> None:
+        """Begin anew with what `start` gave, of the same shape or less."""
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        """The logits of what follows these tokens."""
+
+    def go_on(self, parents: Int[Tensor, "sources group"] | None = None) -> None:
+        """To the next position, each row from one of its source; None: each from itself."""
+
+
+@runtime_checkable
+class Stands(Protocol):
+    """What can generate so."""
+
+    def stand(self, state: Any, *, room: int, group: int) -> Stood | None:
+        """For `group` texts of each source of a started state, of `room` tokens at most; None where it cannot be."""
+
+
 class Spent:
     """Says once that a state was stepped from. A second step from it would see a past that is not its own."""
 

@@ -11,15 +11,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.keyvalue import KeyValue
+from regard.attention.lineage import Branches, SharedPast
 from regard.attention.projection import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState
 from regard.layers.embedding import Embedding
+from regard.layers.positions import Offset
 from regard.models.encoded import Encoded
 from regard.models.layout import Layout, layout_of, read_late, to_learn
-from regard.models.memory import Memory
+from regard.models.memory import Asked, Memory
 from regard.models.protocols import Loss, Spent
 from regard.models.stack import StackConfig, decoder_blocks, embedding, last_norm
+from regard.models.standing import Standing
 from regard.models.word_loss import word_loss
 
 
@@ -35,13 +38,17 @@ class WritingConfig(StackConfig):
     smoothing: float = 0.1  # of the labels
 
 
+Past = KeyValue | SharedPast
+
+
 @dataclass(frozen=True, eq=False)
 class WritingState:
     """Where some texts stand: the memory of their sources, and what each row has written, as keys and values."""
 
     memory: Memory
-    pasts: tuple[KeyValue | None, ...]
+    pasts: tuple[Past | None, ...]
     length: int = 0  # tokens written
+    shares: bool = False  # whether rows of one source may share a room for their pasts
     spent: Spent = field(default_factory=Spent)
 
     @property
@@ -52,8 +59,25 @@ class WritingState:
     def pick(self, rows: Int[Tensor, " r"]) -> "WritingState":
         """These rows, in this order."""
         self.spent.check()
-        pasts = tuple(None if past is None else past.pick(rows) for past in self.pasts)
-        return WritingState(self.memory.pick(rows), pasts, self.length)
+        asked = self.memory.asked(rows)
+        return WritingState(self.memory.of(asked), self._pasts(rows, asked), self.length, self.shares)
+
+    def _pasts(self, rows: Int[Tensor, " r"], asked: Asked) -> tuple[Past | None, ...]:
+        first = next(iter(self.pasts), None)
+        one_a_source = isinstance(first, KeyValue) and self.memory.group == 1
+        if not self.shares or asked.group == 1 or not (one_a_source or isinstance(first, SharedPast)):
+            return tuple(None if past is None else past.pick(rows) for past in self.pasts)
+        # Nothing is copied but for sources that are finished: a text finds its past among those of its source.
+        kept = [
+            past.kept if isinstance(past, SharedPast) else past for past in self.pasts if past is not None
+        ]
+        if isinstance(first, SharedPast) and isinstance(first.lineage, Branches):
+            lineage = first.lineage.pick(rows, asked.sources)
+        else:
+            lineage = Branches.of(len(asked.sources), asked.group, self.length, device=rows.device)
+        if not asked.everyone:
+            kept = [past.pick(asked.sources) for past in kept]
+        return tuple(SharedPast(past, lineage) for past in kept)
 
 
 class Writing(nn.Module, ABC, Generic[Source]):
@@ -102,25 +126,35 @@ class Writing(nn.Module, ABC, Generic[Source]):
         memory = self.read(source).in_rows()
         vectors = torch.where(memory.real[..., None], memory.vectors, 0.0)  # once, rather than at every step
         layers = tuple(block.cross.remember(vectors).compact() for block in self._decoder())
-        return WritingState(Memory(layers, memory.lengths), (None,) * len(layers))
+        shares = all(block.attention.bias is None for block in self._decoder())
+        return WritingState(Memory(layers, memory.lengths), (None,) * len(layers), shares=shares)
 
     def step(
         self, tokens: Int[Tensor, " rows"], state: WritingState
     ) -> tuple[Float[Tensor, "rows vocabulary"], WritingState]:
         """The logits of what follows these tokens, and the state after them."""
         state.spent.spend()
-        x = self.target_embedding(tokens[:, None], offset=state.length)
-        pasts = []
-        for block, layer, past in zip(self._decoder(), state.memory.layers, state.pasts, strict=True):
+        logits, pasts = self.advance(tokens, state.length, state.memory, state.pasts)
+        return logits, WritingState(state.memory, pasts, state.length + 1, state.shares)
+
+    def advance(
+        self, tokens: Int[Tensor, " rows"], offset: Offset, memory: Memory, pasts: Iterable[Past | None]
+    ) -> tuple[Float[Tensor, "rows vocabulary"], tuple[Past | None, ...]]:
+        """The logits of what follows tokens at this position, and the pasts with them."""
+        x = self.target_embedding(tokens[:, None], offset=offset)
+        afters = []
+        for block, layer, past in zip(self._decoder(), memory.layers, pasts, strict=True):
             x, after = block.step(
-                x,
-                DecoderState(layer, past),
-                memory_mask=state.memory.mask,
-                memory_reach=state.memory.reach,
+                x, DecoderState(layer, past), memory_mask=memory.mask, memory_reach=memory.reach
             )
-            pasts.append(after.past)
-        logits = self._words(self.decoder_norm(x[:, 0]))
-        return logits, WritingState(state.memory, tuple(pasts), state.length + 1)
+            afters.append(after.past)
+        return self._words(self.decoder_norm(x[:, 0])), tuple(afters)
+
+    def stand(self, state: WritingState, *, room: int, group: int) -> Standing | None:
+        """Room for `group` texts a source of `room` tokens, where every step is the same work; None if it cannot be."""
+        if not state.shares or not state.memory.layers:
+            return None
+        return Standing(self.advance, self.target_embedding, state.memory, room=room, group=group)
 
     def _decode(self, batch: Pairs[Source, Any], layout: Layout) -> Float[Tensor, "*b t d"]:
         memory = self.read(batch.source)

@@ -38,12 +38,14 @@ def evaluate_run(
     device: str | None = None,
     precision: str | None = None,
     threads: int | None = None,
+    compile: bool = False,
     answers: Path | None = None,
     **changes: Any,
 ) -> list[Metric]:
     """The metrics of a run. `on` names another file than its test set; `beam=…`, `bleu=…` as in `Decoding`."""
     folder = RunFolder.existing(run)
-    recipe, loaded = folder.load_recipe(), ready(run, device=device, precision=precision, threads=threads)
+    recipe = folder.load_recipe()
+    loaded = ready(run, device=device, precision=precision, threads=threads, compile=compile)
     if isinstance(loaded, Translator):
         loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
         return _translation(loaded, _elsewhere(recipe, on), answers)

@@ -15,8 +15,10 @@ from regard.models.counter import Counter
 from regard.models.fusion import Fusion
 from regard.models.hearing import Hearing
 from regard.models.language import LanguageModel
+from regard.models.recurrent import RecurrentTranslator
 from regard.models.seeing import PictureConfig
 from regard.models.transcriber import Transcriber
+from regard.models.transformer import Transformer
 from regard.models.vision import Vision
 from regard.runs.building import build_model
 from regard.runs.checkpoint import called
@@ -41,14 +43,15 @@ def load(
     *,
     device: str | torch.device | None = None,
     precision: str | None = None,
+    compile: bool = False,
 ) -> Any:
     """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.caption([…])`,
     `.transcribe([…])`, `.score(…)`, whichever it can. Without a device, a GPU where there is one.
 
     Of a checkpoint, "runs/x/checkpoints/step-500", it is the model as it was then.
 
-    With a precision (float32, bf16 or int8) the linear maps are packed for answering on the CPU, which is quicker,
-    and the model can no longer be trained; without one it is as it was trained.
+    With a precision (float32, bf16 or int8 on the CPU; float32, fp16 or bf16 on a GPU) it answers quicker and can no
+    longer be trained; without one it is as it was trained. `compile` has a C compiler make kernels for the CPU.
     """
     checkpoint = called(run)
     folder = RunFolder.existing(run if checkpoint is None else checkpoint.path.parent.parent)
@@ -62,10 +65,16 @@ def load(
         raise RegardError(
             f"{folder.weights if checkpoint is None else checkpoint.path} does not fit {folder.config}: {str(error).splitlines()[-1].strip()}"
         ) from None
-    place = chosen_device(device if device is not None or precision is None else "cpu")
+    place = chosen_device("cpu" if device is None and precision == "int8" else device)
     model = model.to(place).eval()
     if precision is not None:
-        model = lower(model, precision)
+        if place.type != "cpu" and precision in ("fp16", "bf16") and not _reads_words(model):
+            raise RegardError(
+                f"precision={precision!r} on a GPU is for models that read words; {folder.path} reads something else"
+            )
+        model = lower(model, precision, compile=compile)
+    elif compile:
+        raise RegardError("compile without a precision: give float32, bf16 or int8 too")
     recipe, tokenizers = folder.load_recipe(), folder.load_tokenizers()
     decoding = decoding_of(folder, recipe.decoding)
     labels = folder.load_labels() or []
@@ -89,6 +98,10 @@ def load(
             return Scribe(model, SoundReader(model.config), tokenizers["source"], decoding)
         case _:
             return Translator(model, tokenizers, decoding)
+
+
+def _reads_words(model: object) -> bool:
+    return isinstance(model, Transformer | RecurrentTranslator | LanguageModel | Classifier)
 
 
 def _pictures(config: PictureConfig | ConvolutionConfig) -> PictureReader:

@@ -15,7 +15,7 @@ def fused(
     key: Float[Tensor, "*kv_batch k d"],
     value: Float[Tensor, "*kv_batch k dv"],
     *,
-    bias: Float[Tensor, "... q k"] | None,
+    bias: Float[Tensor, "... _q k"] | None,
     allowed: Bool[Tensor, "... _q _k"] | None,
     triangular: bool,
     scale: float,

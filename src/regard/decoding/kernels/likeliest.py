@@ -1,0 +1,66 @@
+"""What a step of greedy decoding does with its logits, in one pass, as a Triton kernel."""
+
+from typing import no_type_check
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.data.batches import END, START
+
+
+@triton.jit
+@no_type_check
+def _likeliest(
+    LOGITS, AT, MOST, OVER, TOKENS, WRITTEN, TOPS,
+    row_step, rows, words, FIRST: tl.constexpr, STOP: tl.constexpr, N: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    LOGITS += row.to(tl.int64) * row_step
+    peak = tl.full([N], float("-inf"), tl.float32)
+    largest = tl.full([N], float("-inf"), tl.float32)
+    place = tl.full([N], 0, tl.int32)
+    total = tl.zeros([N], tl.float32)
+    for begin in range(0, words, N):
+        columns = begin + tl.arange(0, N)
+        logit = tl.load(LOGITS + columns, columns < words, float("-inf")).to(tl.float32)
+        higher = tl.maximum(peak, logit, propagate_nan=tl.PropagateNan.ALL)
+        base = tl.where(higher == float("-inf"), 0.0, higher)
+        total = total * tl.exp(peak - base) + tl.exp(logit - base)
+        peak = higher
+        better = (logit > largest) & (columns >= FIRST)
+        largest = tl.where(better, logit, largest)
+        place = tl.where(better, columns, place)
+    most = tl.max(peak, 0)
+    base = tl.where(most == float("-inf"), 0.0, most)
+    sum_ = tl.sum(total * tl.exp(peak - base), 0)
+    best = tl.max(largest, 0)
+    chosen = tl.min(tl.where(largest == best, place, words), 0).to(tl.int64)
+    at = tl.load(AT)
+    before = tl.load(OVER + row) != 0
+    top = best - base - tl.log(sum_)
+    tl.store(TOPS + at * rows + row, tl.where(before, 0.0, top))
+    tl.store(WRITTEN + at * rows + row, chosen)
+    over = before | (chosen == STOP) | (tl.load(MOST + row) <= at + 1)
+    tl.store(OVER + row, over.to(tl.int8))
+    tl.store(TOKENS + row, tl.where(over, STOP, chosen))
+
+
+def likeliest(
+    logits: Float[Tensor, "rows words"],
+    *,
+    at: Int[Tensor, " 1"],
+    most: Int[Tensor, " rows"],
+    over: Bool[Tensor, " rows"],
+    tokens: Int[Tensor, " rows"],
+    written: Int[Tensor, "room rows"],
+    tops: Float[Tensor, "room rows"],
+) -> None:
+    """Choose the likeliest token of every row, write it and its log-probability down, and see which texts are over."""
+    rows, words = logits.shape
+    _likeliest[(rows,)](
+        logits, at, most, over.view(torch.int8), tokens, written, tops,
+        logits.stride(0), rows, words, FIRST=START + 1, STOP=END, N=1024, num_warps=4,
+    )  # fmt: skip

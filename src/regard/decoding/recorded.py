@@ -1,0 +1,170 @@
+"""Decoding on a GPU: a step is recorded once for each shape of batch, and from then on started with one call.
+
+A small decoder waits for its kernels to start far longer than for what they compute. Recorded are the kernels of
+`steady`; the host looks up every few steps whether all texts have ended. Whoever watches, changes or hooks into the
+model needs Python at every step: then nothing is recorded, and the ordinary loops decode.
+"""
+
+import weakref
+from collections import OrderedDict
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.seams import attended
+from regard.data.batches import PAD, Sequences
+from regard.decoding.evaluating import evaluating
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.limits import Limits, per_row
+from regard.decoding.steady import Steady, SteadyBeam, SteadyGreedy
+from regard.errors import RegardError
+from regard.models.protocols import AnyModel, Stands, Stood
+
+_ROUND = 16  # tokens that limits and sources are rounded up to: fewer shapes
+_SHAPES = 8  # that are kept for a model; of more, those not used for longest are forgotten
+_LOOK = 8  # steps between two looks whether all texts have ended
+
+Shape = tuple[Any, ...]
+
+
+class Record:
+    """A decode of one shape, as the GPU knows it."""
+
+    def __init__(self, model: Any, source: Any, steady: Steady) -> None:
+        self.source, self.steady = source, steady
+        self._model = weakref.ref(model)  # the records of a model end with it
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(2):  # libraries choose their kernels in the first steps
+                self._begin()
+                steady.step()
+        torch.cuda.current_stream().wait_stream(stream)
+        self._beginning: torch.cuda.CUDAGraph | None = torch.cuda.CUDAGraph()
+        self._step = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._step, stream=stream):
+            steady.step()
+        try:
+            with torch.cuda.graph(self._beginning, stream=stream, pool=self._step.pool()):
+                self._begin()
+        except RuntimeError:  # an encoder that asks the device something: it is started anew each time
+            torch.cuda.synchronize()
+            self._beginning = None
+
+    def decode(self, source: Any, most: Int[Tensor, " s"]) -> list[list[Hypothesis]]:
+        """The texts of a source of this shape."""
+        for held, new in zip(_tensors(self.source), _tensors(source), strict=True):
+            held.copy_(new, non_blocking=True)
+        self.steady.most.copy_(most, non_blocking=True)
+        if self._beginning is None:
+            self._begin()
+        else:
+            self._beginning.replay()
+        longest = int(most.max())
+        for step in range(1, longest + 1):
+            self._step.replay()
+            if step % _LOOK == 0 and step < longest and bool(self.steady.over.all()):
+                break
+        return self.steady.found()
+
+    def _begin(self) -> None:
+        model: Any = self._model()
+        self.steady.standing.take(model.start(self.source))
+        self.steady.begin()
+
+
+_records: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Shape, Record]]" = weakref.WeakKeyDictionary()
+
+
+def recorded(
+    model: AnyModel,
+    source: Any,
+    *,
+    limits: Limits,
+    size: int | None = None,  # of the beam; None: greedy
+    count: int = 1,
+    penalty: float = 0.0,
+) -> list[list[Hypothesis]] | None:
+    """The `count` best texts of every row of the source; None where the ordinary loops have to find them."""
+    if not isinstance(model, nn.Module) or obstacle(model, source) is not None:
+        return None
+    with evaluating(model):
+        most = per_row(limits, len(source), device=torch.device("cpu"))
+        room = -(-int(most.max()) // _ROUND) * _ROUND
+        source = _rounded(source)
+        records = _records.setdefault(model, OrderedDict())
+        shape = (size, count, penalty, room, type(source), *_shapes(source), _addresses(model))
+        if shape not in records:
+            made = _record(model, source, most, size=size, count=count, penalty=penalty, room=room)
+            if made is None:
+                return None
+            records[shape] = made
+            if len(records) > _SHAPES:
+                records.popitem(last=False)
+        records.move_to_end(shape)
+        return records[shape].decode(source, most)
+
+
+def obstacle(model: nn.Module, source: Any) -> str | None:
+    """Why the decodes of a model are not recorded; None where they are."""
+    weight = next(model.parameters(), None)
+    if weight is None or weight.device.type != "cuda":
+        return "the model is not on a GPU"
+    if not isinstance(model, Stands) or not is_dataclass(source):
+        return f"a {type(model).__name__} changes its shape from step to step"
+    if attended():
+        return "somebody watches or changes attention, which takes Python at every step"
+    if any(part._forward_hooks or part._forward_pre_hooks for part in model.modules()):
+        return "a module has hooks, which take Python at every step"
+    lengths: Tensor | None = getattr(source, "lengths", None)
+    if lengths is not None and (len(lengths) == 0 or int(lengths.min()) < 1):
+        return "a source is empty: whoever looks at it sees nothing"
+    return None
+
+
+def _record(
+    model: Any, source: Any, most: Tensor, *, size: int | None, count: int, penalty: float, room: int
+) -> Record | None:
+    source = replace(source, **{name: part.clone() for name, part in _named(source)})
+    state = model.start(source)
+    try:
+        standing: Stood | None = model.stand(state, room=room, group=size or 1)
+    except RegardError:  # not so many positions: the ordinary loop says so when it comes to them
+        return None
+    if standing is None:
+        return None
+    limits = most.to(state.first.device)
+    if size is None:
+        return Record(model, source, SteadyGreedy(standing, limits, room=room))
+    beam = SteadyBeam(standing, limits, size=size, count=count, penalty=penalty, room=room)
+    return Record(model, source, beam)
+
+
+def _rounded(source: Any) -> Any:
+    """Texts filled up to a round number of tokens."""
+    if not isinstance(source, Sequences):
+        return source
+    more = -source.tokens.shape[1] % _ROUND
+    return Sequences(F.pad(source.tokens, (0, more), value=PAD), source.lengths)
+
+
+def _named(source: Any) -> list[tuple[str, Tensor]]:
+    parts = ((each.name, getattr(source, each.name)) for each in fields(source))
+    return [(name, part) for name, part in parts if isinstance(part, Tensor)]
+
+
+def _tensors(source: Any) -> list[Tensor]:
+    return [part for _, part in _named(source)]
+
+
+def _shapes(source: Any) -> list[object]:
+    return [(part.shape, part.dtype) for part in _tensors(source)]
+
+
+def _addresses(model: nn.Module) -> int:
+    """Where the weights lie: what was recorded reads them there."""
+    return hash(tuple(weight.data_ptr() for weight in model.parameters()))
