@@ -84,7 +84,13 @@ def test_all_heads_are_drawn(runs: Path, tmp_path: Path) -> None:
 
 def test_it_serves_until_it_is_interrupted(runs: Path) -> None:
     command = [sys.executable, "-m", "regard", "look", str(runs / "saved.safetensors"), "--no-browser"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that started the tests in the background has them, and all that they start, ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         assert process.stderr is not None
         found = re.search(r"(http://127\.0\.0\.1:\d+)/#token=([\w-]+)", process.stderr.readline())
