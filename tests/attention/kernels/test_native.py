@@ -100,3 +100,36 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(RegardError, match="the C compiler false failed"):
         native._compiled()
     native._compiled.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("CC", "/nowhere/cc", "the C compiler /nowhere/cc cannot be started"),
+        (
+            "XDG_CACHE_HOME",
+            "/proc/nowhere",
+            "cannot be written or loaded .*XDG_CACHE_HOME names another folder",
+        ),
+    ],
+)
+def test_what_cannot_be_started_or_kept_is_said_in_one_line(
+    setting: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    native._compiled.cache_clear()
+    monkeypatch.setattr(native, "_used", [])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv(setting, value)
+    with pytest.raises(RegardError, match=said):
+        native.use_native()
+    native._compiled.cache_clear()
+
+
+def test_a_library_that_is_broken_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(native, "_used", [])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_build", lambda place, *_: (place.parent.mkdir(), place.write_text("no")))
+    native._compiled.cache_clear()
+    with pytest.raises(RegardError, match=r"native-\w+\.so, which cannot be written or loaded"):
+        native.use_native()
+    native._compiled.cache_clear()

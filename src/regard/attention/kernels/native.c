@@ -32,16 +32,15 @@ void quantise(const float *x, long rows, long width, float tiny, int turn, uint8
     }
 }
 
-/* y · largest + bias in place, where a bias is; then max(·, 0), if asked for. */
-void finish(float *y, long rows, long width, const float *largest, const float *bias, int relu)
+/* y · largest + bias in place, where a bias is. */
+void finish(float *y, long rows, long width, const float *largest, const float *bias)
 {
 #pragma omp parallel for if (rows * width > 32768)
     for (long r = 0; r < rows; r++) {
         float *row = y + r * width, most = largest[r];
         for (long i = 0; i < width; i++) {
             float scaled = row[i] * most;
-            if (bias) scaled = scaled + bias[i];
-            row[i] = relu && scaled < 0.0f ? 0.0f : scaled;
+            row[i] = bias ? scaled + bias[i] : scaled;
         }
     }
 }

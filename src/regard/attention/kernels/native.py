@@ -8,6 +8,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -34,7 +35,7 @@ class Native:
         whole = ctypes.c_int
         for name, arguments in (
             ("quantise", [pointer, number, number, real, whole, pointer, pointer]),
-            ("finish", [pointer, number, number, pointer, pointer, whole]),
+            ("finish", [pointer, number, number, pointer, pointer]),
             ("finish_whole", [pointer, pointer, number, pointer, pointer, pointer]),
             ("ask", [pointer] * 7 + [real] + [number] * 7 + [pointer]),
         ):
@@ -58,7 +59,7 @@ class Native:
     def finish(self, y: Float[Tensor, "r n"], largest: Float[Tensor, " r"], bias: Tensor | None) -> Tensor:
         """y · largest + bias, in place."""
         rows, width = y.shape
-        self._finish(y.data_ptr(), rows, width, largest.data_ptr(), _address(bias), 0)
+        self._finish(y.data_ptr(), rows, width, largest.data_ptr(), _address(bias))
         return y
 
     def finish_whole(
@@ -128,44 +129,52 @@ def use_native() -> Native:
 
 @lru_cache(maxsize=1)
 def _compiled() -> Native:
-    compiler = os.environ.get("CC") or next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    if compiler is None:
+    found = os.environ.get("CC") or next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if found is None:
         raise RegardError("compiling needs a C compiler, and neither cc, gcc nor clang is here: install one")
+    compiler = shlex.split(found)  # such as "ccache gcc"
     threads = _threads()
     with_threads = ("-fopenmp",) if threads else ("-fopenmp-simd",)
     folder = Path(__file__).parent
-    named = [platform.processor(), _cpu(), compiler, *_FLAGS, *with_threads]
+    named = [platform.processor(), _cpu(), *compiler, *_FLAGS, *with_threads]
     for source, flags in _SOURCES.items():
         named += [(folder / source).read_text(), *flags]
     version = hashlib.sha256("\n".join(named).encode()).hexdigest()[:16]
     place = (
         Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard" / f"native-{version}.so"
     )
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
-            for source, flags in _SOURCES.items():
-                _run(
-                    compiler,
-                    *_FLAGS,
-                    *with_threads,
-                    *flags,
-                    "-c",
-                    str(folder / source),
-                    "-o",
-                    f"{scratch}/{source}.o",
-                )
-            # Linked without -ffast-math, which would change how the whole process treats the smallest numbers.
-            objects = [f"{scratch}/{source}.o" for source in _SOURCES]
-            _run(compiler, "-shared", *objects, "-o", f"{scratch}/native.so", "-lm")
-            os.replace(f"{scratch}/native.so", place)
-    if threads is not None:
-        ctypes.CDLL(threads, mode=ctypes.RTLD_GLOBAL)
-    return Native(place)
+    try:
+        if not place.exists():
+            _build(place, compiler, with_threads)
+        if threads is not None:
+            ctypes.CDLL(threads, mode=ctypes.RTLD_GLOBAL)
+        return Native(place)
+    except OSError as error:
+        raise RegardError(
+            f"compiled kernels are kept as {place}, which cannot be written or loaded ({error.strerror or error}); "
+            "XDG_CACHE_HOME names another folder for them"
+        ) from None
+
+
+def _build(place: Path, compiler: list[str], with_threads: tuple[str, ...]) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
+        for source, flags in _SOURCES.items():
+            file, made = Path(__file__).parent / source, f"{scratch}/{source}.o"
+            _run(*compiler, *_FLAGS, *with_threads, *flags, "-c", str(file), "-o", made)
+        # Linked without -ffast-math, which would change how the whole process treats the smallest numbers.
+        objects = [f"{scratch}/{source}.o" for source in _SOURCES]
+        _run(*compiler, "-shared", *objects, "-o", f"{scratch}/native.so", "-lm")
+        os.replace(f"{scratch}/native.so", place)
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise RegardError(
+            f"the C compiler {command[0]} cannot be started ({error.strerror}); CC names it"
+        ) from None
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["nothing"])[0]
         raise RegardError(f"the C compiler {command[0]} failed: {said}")
