@@ -1,6 +1,7 @@
 """Decoding beside others: each in a process of its own, with texts that can be compared."""
 
 import math
+import mmap
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,13 @@ def test_marian_and_ctranslate2_write_the_same_texts(small, tmp_path):
 
 
 def test_the_resident_set_grows_by_what_is_touched():
-    before, most = suite.resident(lambda: torch.ones(16 << 20))  # 64 MB
-    assert math.isnan(most) or most - before > 50
+    def touch():  # pages from the system itself: an allocator may have 64 MB left over from before
+        with mmap.mmap(-1, 64 << 20) as pages:
+            for start in range(0, len(pages), mmap.PAGESIZE):
+                pages[start] = 1
+
+    before, most = suite.resident(touch)
+    assert math.isnan(most) or 60 < most - before < 70
 
 
 def test_a_contender_answers_from_its_own_process(tmp_path):
