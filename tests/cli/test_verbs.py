@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 import yaml
 from runs.small import classification, language, numbers, trained, write_table, write_text
 from typer.testing import CliRunner
@@ -159,6 +160,17 @@ def test_train_writes_a_run_and_resume_finds_it_finished(capsys, tmp_path, monke
     said(capsys, "resume", "runs/mine")
     assert "holds a run" in refused(capsys, "train", "mine.yaml")
     said(capsys, "train", "mine.yaml", "--overwrite", "--set", "training.steps=2")
+
+
+def test_train_and_resume_take_as_many_threads_as_they_are_told(capsys, tmp_path, monkeypatch):
+    counts = []
+    monkeypatch.setattr(torch, "set_num_threads", counts.append)
+    (tmp_path / "mine.yaml").write_text(written(numbers()))
+    run = tmp_path / "run"
+    said(capsys, "train", tmp_path / "mine.yaml", "--out", run, "--set", "training.steps=2", "--threads", "1")
+    said(capsys, "resume", run, "--threads", "3")
+    assert counts == [1, 3]
+    assert "--threads" in refused(capsys, "resume", run, "--threads", "0")
 
 
 def test_the_demo_translates_draws_and_says_what_next(capsys, tmp_path):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, recipe_names, run_folders, say
+from regard.cli.texts import Device, Threads, recipe_names, run_folders, say
 
 if TYPE_CHECKING:
     from regard.runs.folder import RunFolder
@@ -64,13 +64,14 @@ def train(
     tensorboard: TensorBoardOption = False,
     attention: AttentionOption = 0,
     deterministic: Deterministic = False,
+    threads: Threads = None,
     device: Device = None,
 ) -> None:
     """Train a model. Ctrl-C (or SIGTERM) finishes the step, saves and exits with 75; `regard resume` goes on."""
     from regard.runs.finding import find
     from regard.training.experiment import begin
 
-    _prepare(deterministic)
+    _prepare(deterministic, threads)
     chosen = find(recipe, change or [])
     path = out or Path("runs") / Path(recipe).stem
     finish(
@@ -97,12 +98,13 @@ def resume(
     tensorboard: TensorBoardOption = False,
     attention: AttentionOption = 0,
     deterministic: Deterministic = False,
+    threads: Threads = None,
     device: Device = None,
 ) -> None:
     """Go on with a run from its newest whole checkpoint; it ends as it would have without the break."""
     from regard.training.experiment import resume as go_on
 
-    _prepare(deterministic)
+    _prepare(deterministic, threads)
     finish(go_on(run, device=device, observers=watchers(tensorboard, attention), say=say))
 
 
@@ -153,7 +155,11 @@ def finish(finished: "Finished") -> None:
         say(f"{name}  {what}")
 
 
-def _prepare(deterministic: bool) -> None:
+def _prepare(deterministic: bool, threads: int | None) -> None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
     if deterministic:
         from regard.training.precision import deterministic as be_deterministic
 
