@@ -13,7 +13,6 @@ what is finished is only read. Results go to `--out` as Markdown and JSON.
 
 import argparse
 import json
-import os
 import signal
 import statistics
 import subprocess
@@ -110,7 +109,7 @@ def experiments(data: Path) -> list[Experiment]:
     return found
 
 
-def start(experiment: Experiment, runs: Path, device: str | None) -> "subprocess.Popen[bytes]":
+def start(experiment: Experiment, runs: Path, device: str | None, threads: int) -> "subprocess.Popen[bytes]":
     """Begin, or go on."""
     run = runs / experiment.label
     if (run / "recipe.yaml").exists():
@@ -121,13 +120,12 @@ def start(experiment: Experiment, runs: Path, device: str | None) -> "subprocess
         verb = ["train", experiment.recipe, *sets, "--out", str(run)]
     chosen = ["--device", device] if device else []
     said = (runs / f"{experiment.label}.txt").open("ab")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "regard", *verb, *chosen]
-    return subprocess.Popen(command, stdout=said, stderr=said, env=environment)
+    command = [sys.executable, "-m", "regard", *verb, *chosen, "--threads", str(threads)]
+    return subprocess.Popen(command, stdout=said, stderr=said)
 
 
 def train_all(
-    wanted: list[Experiment], runs: Path, *, parallel: int, seconds: float, device: str | None
+    wanted: list[Experiment], runs: Path, *, parallel: int, threads: int, seconds: float, device: str | None
 ) -> None:
     """Run everything that is not finished; ask what is under way at the end to save and stop."""
     runs.mkdir(parents=True, exist_ok=True)
@@ -137,7 +135,7 @@ def train_all(
     while (waiting or under_way) and time.monotonic() < deadline:
         while waiting and len(under_way) < parallel:
             each = waiting.pop(0)
-            under_way[each.label] = start(each, runs, device)
+            under_way[each.label] = start(each, runs, device, threads)
         for label, process in list(under_way.items()):
             if process.poll() is not None:
                 print(f"{label}: exit {process.returncode}", flush=True)
@@ -265,6 +263,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder for the runs")
     parser.add_argument("--parallel", type=int, default=1, help="experiments at a time")
+    parser.add_argument("--threads", type=int, default=1, help="of each of them")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop and save after this long")
     parser.add_argument("--device", help="cpu or cuda")
     parser.add_argument("--only", default="", help="those whose name holds this")
@@ -274,12 +273,13 @@ def main() -> None:
     options = parser.parse_args()
     every = [each for each in experiments(options.data) if options.only in each.label]
     wanted = [each for suite in options.suites for each in every if each.suite == suite]
-    train_all(wanted, options.runs, parallel=options.parallel, seconds=options.seconds, device=options.device)
+    how = {"parallel": options.parallel, "threads": options.threads}
+    train_all(wanted, options.runs, **how, seconds=options.seconds, device=options.device)
     options.out.mkdir(parents=True, exist_ok=True)
     for suite in options.suites:
         rows = collected([each for each in wanted if each.suite == suite], options.runs)
         if rows:
-            about = machine()
+            about = {**machine(), "at a time": options.parallel, "threads of each": options.threads}
             (options.out / f"{suite}.json").write_text(
                 json.dumps({"machine": about, "rows": rows}, indent=1) + "\n"
             )
