@@ -12,7 +12,7 @@ SOUND = torch.rand(400, generator=torch.Generator().manual_seed(0)) - 0.5
 
 
 def drawn(number: int, count: int, seed: int = 5) -> np.ndarray:
-    purpose = {5: "jitter", 4: "sound jitter"}[count]  # pictures have five numbers, sounds four
+    purpose = {5: "jitter", 4: "sound jitter"}[count]  # pictures have five numbers, sounds four and a tilt
     return 2 * uniform([number], count, seed=seed, purpose=purpose)[0] - 1
 
 
@@ -109,6 +109,19 @@ def test_noise_is_white_and_at_most_as_strong_as_asked():
     assert abs(torch.corrcoef(torch.stack([ours[1:], ours[:-1]]))[0, 1]) < 0.03
 
 
+def test_noise_can_be_as_much_softer_as_asked_whatever_the_loudness():
+    time = torch.arange(20_000) / 8_000
+    for number in range(5):
+        decibels = 10 + 30 * abs(drawn(number, 4)[3])
+        for loudness in (0.5, 0.001):
+            sound = loudness * torch.sin(2 * torch.pi * 100 * time)
+            ours = jitter_sound(sound, number, jitter=SoundJitter(snr=(10, 40)), seed=5)
+            ratio = sound.square().mean() / (ours - sound).square().mean()
+            assert 10 * torch.log10(ratio).item() == pytest.approx(decibels, abs=0.1)
+    silent = jitter_sound(torch.zeros(100), 1, jitter=SoundJitter(snr=(10, 40)), seed=5)
+    assert torch.equal(silent, torch.zeros(100))
+
+
 def test_a_faster_sound_is_shorter_and_higher():
     time = torch.arange(8_000) / 8_000
     faster = drawn(3, 4)[2]
@@ -119,10 +132,29 @@ def test_a_faster_sound_is_shorter_and_higher():
     torch.testing.assert_close(ours[:-2], expected[:-2], rtol=0, atol=2e-3)
 
 
+def test_a_brighter_sound_has_its_highs_raised_by_what_the_filter_says():
+    """|1 − a e^(−iω)|² of a tone: quieter below and louder above where a > 0, the other way round where a < 0."""
+    tilts = [2 * uniform([n], 5, seed=5, purpose="sound jitter")[0, 4] - 1 for n in range(8)]
+    assert min(tilts) < 0 < max(tilts)
+    for number, tilt in enumerate(tilts):
+        for frequency in (200, 3_000):
+            angle = 2 * np.pi * frequency / 8_000
+            sound = 0.1 * torch.sin(angle * torch.arange(8_000))
+            ours = jitter_sound(sound, number, jitter=SoundJitter(tilt=0.7), seed=5)
+            gain = abs(1 - 0.7 * tilt * np.exp(-1j * angle))
+            assert (ours[1:].std() / sound.std()).item() == pytest.approx(gain, rel=0.01)
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(RegardError, match="scale=1"):
         Jitter(scale=1)
     with pytest.raises(RegardError, match="noise=-1"):
         SoundJitter(noise=-1)
+    with pytest.raises(RegardError, match="give one of them"):
+        SoundJitter(noise=0.1, snr=(10, 40))
+    with pytest.raises(RegardError, match="smaller to the larger"):
+        SoundJitter(snr=(40, 10))
+    with pytest.raises(RegardError, match="tilt=2"):
+        SoundJitter(tilt=2)
     with pytest.raises(RegardError, match="6 pictures and 2 numbers"):
         jitter_images(PIXELS, [1, 2], jitter=Jitter(shift=1), seed=0)

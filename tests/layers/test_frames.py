@@ -1,6 +1,7 @@
 """Frames against a transform written out, filters made by hand, and with anything in the padding."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -100,6 +101,32 @@ def test_loudness_does_not_matter_and_silence_is_zero() -> None:
     assert (log_mel(torch.zeros(1, 61), n, SMALL).abs() < 1e-3).all()
 
 
+def test_silence_counts_in_no_mean() -> None:
+    """Frames written out, and those 20 decibels softer than the loudest left out of mean and variance by hand."""
+    spectrum = replace(SMALL, silence=20.0)
+    samples = torch.randn(61).double()
+    samples[21:45] *= 1e-3
+    found = log_mel(samples[None], torch.tensor([61]), spectrum)[0]
+    expected = written_out(samples, spectrum)
+    energy = (expected.exp() - expected.exp().max() / (1 + 10**4) - FLOOR).sum(1)
+    counted = [energy[frame] >= energy.max() / 100 for frame in range(9)]
+    assert 3 <= sum(counted) <= 7
+    some = expected[torch.tensor(counted)]
+    deviation = ((some - some.mean(0)).square().mean() + 1e-5).sqrt()
+    torch.testing.assert_close(found, (expected - some.mean(0)) / deviation, rtol=0, atol=1e-6)
+
+
+def test_with_silence_left_out_it_does_not_matter_how_closely_a_recording_is_cut() -> None:
+    spoken = torch.randn(70).double()
+    later = torch.cat([torch.zeros(70).double(), spoken, torch.zeros(140).double()])
+    for silence, least, most in ((20.0, 0.0, 1e-6), (None, 0.2, math.inf)):
+        spectrum = Spectrum(rate=800, window=7, hop=7, bands=2, silence=silence)
+        cut = log_mel(spoken[None], torch.tensor([70]), spectrum)[0]
+        loose = log_mel(later[None], torch.tensor([280]), spectrum)[0, 10:20]
+        assert least <= (cut - loose).abs().max() <= most
+    assert (log_mel(torch.zeros(1, 70), torch.tensor([70]), Spectrum(silence=20.0)).abs() < 1e-3).all()
+
+
 def test_noise_far_below_the_loudest_is_not_heard() -> None:
     spoken, n = torch.randn(1, 4000).double(), torch.tensor([4000])
     spoken[:, 2000:] = 0
@@ -181,8 +208,10 @@ def test_mixed_precision_leaves_the_spectrogram_whole() -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(RegardError, match="a hop no longer than the window"):
         Spectrum(window=10, hop=11)
-    with pytest.raises(RegardError, match="depth=0: decibels above 0"):
+    with pytest.raises(RegardError, match="depth=0, silence=None: decibels above 0"):
         Spectrum(depth=0)
+    with pytest.raises(RegardError, match="silence=0: decibels above 0"):
+        Spectrum(silence=0)
     with pytest.raises(RegardError, match="bands=80 of a window of 100 samples: a band without a frequency"):
         Spectrum(window=100, bands=80)
     with pytest.raises(RegardError, match=r"strides=\(\)"):

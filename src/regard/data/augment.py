@@ -42,12 +42,24 @@ class SoundJitter:
     gain: float = 0.0  # decibels, louder or softer
     speed: float = 0.0  # faster and higher, or slower and lower, by this part
     noise: float = 0.0  # the largest deviation of white noise laid over it
+    snr: tuple[float, float] | None = None  # or decibels by which it is louder than that noise, from and to
+    tilt: float = 0.0  # brighter or duller: x[t] − a · x[t − 1], with a up to this either way
 
     def __post_init__(self) -> None:
-        if not (self.shift >= 0 and self.gain >= 0 and 0 <= self.speed < 1 and self.noise >= 0):
+        if not (
+            self.shift >= 0
+            and self.gain >= 0
+            and 0 <= self.speed < 1
+            and self.noise >= 0
+            and 0 <= self.tilt <= 1
+        ):
             raise RegardError(
-                f"shift={self.shift}, gain={self.gain}, speed={self.speed}, noise={self.noise}: "
-                "give numbers from 0, and a speed below 1"
+                f"shift={self.shift}, gain={self.gain}, speed={self.speed}, noise={self.noise}, tilt={self.tilt}: "
+                "give numbers from 0, a speed below 1, and a tilt of at most 1"
+            )
+        if self.snr is not None and (self.noise or not self.snr[0] <= self.snr[1]):
+            raise RegardError(
+                f"snr={self.snr}, noise={self.noise}: give one of them, the snr from the smaller to the larger"
             )
 
 
@@ -88,21 +100,31 @@ def jitter_images(
 def jitter_sound(
     samples: Float[Tensor, " n"], number: int, *, jitter: SoundJitter, seed: int
 ) -> Float[Tensor, " m"]:
-    """A recording at another speed, moved, louder or softer, with noise; never beyond ±1."""
+    """A recording at another speed, moved, louder or softer, with noise, brighter or duller; never beyond ±1."""
     if jitter == SoundJitter():
         return samples
-    moved, louder, faster, loud = 2 * uniform([number], 4, seed=seed, purpose="sound jitter")[0] - 1
+    moved, louder, faster, loud, brighter = 2 * uniform([number], 5, seed=seed, purpose="sound jitter")[0] - 1
     values = samples.double().numpy()
     if jitter.speed:
         step = 1 + jitter.speed * faster
         at = np.arange(max(round(len(values) / step), 1)) * step
         values = np.interp(at, np.arange(len(values)), values)
     values = _moved(values, round(jitter.shift * moved)) * 10 ** (jitter.gain * louder / 20)
-    if jitter.noise:
+    if jitter.noise or jitter.snr:
         white = stream(number, seed=seed, purpose="noise").random(len(values))
-        deviation = jitter.noise * abs(loud)  # some recordings stay as they are: nobody adds noise later
+        deviation = _deviation(values, jitter, abs(loud))
         values = values + deviation * 12**0.5 * (white - 0.5)  # that of a uniform number is √(1/12)
+    if jitter.tilt:
+        values = values - jitter.tilt * brighter * _moved(values, 1)
     return torch.from_numpy(np.clip(values, -1, 1)).to(samples.dtype)
+
+
+def _deviation(values: NDArray[np.float64], jitter: SoundJitter, drawn: float) -> float:
+    """Of the noise. Whichever way, some recordings nearly stay as they are: nobody adds noise later."""
+    if jitter.snr is None:
+        return jitter.noise * drawn
+    low, high = jitter.snr
+    return float(np.sqrt(np.mean(values**2))) * 10 ** (-(low + (high - low) * drawn) / 20)
 
 
 def _moved(values: NDArray[np.float64], places: int) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -29,12 +29,13 @@ class Spectrum:
     hop: int = 80  # samples from one frame to the next
     bands: int = 40
     depth: float = 40.0  # decibels below the loudest of a recording that are still heard
+    silence: float | None = None  # decibels below the loudest frame; softer ones are in no mean
 
     def __post_init__(self) -> None:
         if min(self.rate, self.window, self.hop, self.bands) < 1 or self.hop > self.window:
             raise RegardError(f"{self}: at least 1 each, and a hop no longer than the window")
-        if not self.depth > 0:
-            raise RegardError(f"depth={self.depth}: decibels above 0")
+        if not (self.depth > 0 and (self.silence is None or self.silence > 0)):
+            raise RegardError(f"depth={self.depth}, silence={self.silence}: decibels above 0")
         if not bool((mel_filters(self, device="cpu").sum(1) > 0).all()):
             raise RegardError(
                 f"bands={self.bands} of a window of {self.window} samples: a band without a frequency; take fewer "
@@ -76,7 +77,8 @@ def log_mel(
     """log(Σ_f M[band, f] |STFT[f]|² + ε) of Hann windows, each band less its mean in the recording, all over their deviation.
 
     ε lies `depth` decibels below the loudest of the recording, so that the noise of a room is not heard. Without the
-    means it matters neither how loud a recording is nor how its microphone colours it (Atal 1974). Zeros at padding.
+    means it matters neither how loud a recording is nor how its microphone colours it (Atal 1974); and without
+    `silence` in them, nor how closely it was cut. Zeros at padding.
     """
     count = -(-samples.shape[1] // spectrum.hop)
     room = max(0, (count - 1) * spectrum.hop + spectrum.window - samples.shape[1])
@@ -94,7 +96,9 @@ def log_mel(
         filters = mel_filters(spectrum, device=wide.device).to(wide.dtype)
         heard = rearrange(filters @ energy, "b band t -> b t band")[:, :count]
         floor = heard.amax((1, 2), keepdim=True) * 10 ** (-spectrum.depth / 10)
-        return _standard(torch.log(heard + floor + FLOOR), spectrum.frames(lengths))
+        real = (torch.arange(count, device=wide.device) < spectrum.frames(lengths)[:, None])[..., None]
+        counted = real if spectrum.silence is None else real & _loud(heard, spectrum.silence)
+        return _standard(torch.log(heard + floor + FLOOR), real, counted)
 
 
 class Frames(nn.Module):
@@ -161,11 +165,18 @@ def _real(x: Float[Tensor, "b *c n"], lengths: Int[Tensor, " b"]) -> Float[Tenso
     return torch.where(real.view(len(x), *[1] * (x.ndim - 2), -1), x, 0.0)
 
 
-def _standard(x: Float[Tensor, "b t d"], count: Int[Tensor, " b"]) -> Float[Tensor, "b t d"]:
-    """Mean 0 in every band and variance 1 over all, of the real numbers of each recording; silence stays 0."""
-    real = (torch.arange(x.shape[1], device=x.device) < count[:, None])[..., None]
-    numbers = (count.clamp_min(1) * x.shape[2])[:, None, None]
-    mean = torch.where(real, x, 0.0).sum(1, keepdim=True) / count.clamp_min(1)[:, None, None]
+def _loud(energy: Float[Tensor, "b t d"], depth: float) -> Bool[Tensor, "b t 1"]:
+    """Which frames are at most so many decibels softer than the loudest of their recording; all, where all are 0."""
+    whole = energy.sum(2, keepdim=True)
+    return whole >= whole.amax(1, keepdim=True) * 10 ** (-depth / 10)
+
+
+def _standard(
+    x: Float[Tensor, "b t d"], real: Bool[Tensor, "b t 1"], counted: Bool[Tensor, "b t 1"]
+) -> Float[Tensor, "b t d"]:
+    """Mean 0 in every band and variance 1 over all, of the frames of each recording that count; silence stays 0."""
+    frames = counted.sum(1, keepdim=True).clamp_min(1)
+    mean = torch.where(counted, x, 0.0).sum(1, keepdim=True) / frames
     centred = torch.where(real, x - mean, 0.0)
-    variance = centred.square().sum((1, 2), keepdim=True) / numbers
+    variance = torch.where(counted, centred, 0.0).square().sum((1, 2), keepdim=True) / (frames * x.shape[2])
     return centred / (variance + 1e-5).sqrt()

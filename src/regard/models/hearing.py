@@ -25,6 +25,7 @@ class SoundConfig:
     hop: int = 80  # samples from one frame to the next
     bands: int = 40  # of the mel spectrogram
     hearing_depth: float = 40.0  # decibels below the loudest of a recording that are still heard
+    silence: float | None = None  # decibels below the loudest frame; softer ones are in no mean
     frame_channels: int = 32  # of the convolutions over the spectrogram
     frame_strides: tuple[int, ...] = (2, 1)  # over time, of each of them
 
@@ -32,7 +33,12 @@ class SoundConfig:
     def spectrum(self) -> Spectrum:
         """The part that concerns the spectrogram."""
         return Spectrum(
-            rate=self.rate, window=self.window, hop=self.hop, bands=self.bands, depth=self.hearing_depth
+            rate=self.rate,
+            window=self.window,
+            hop=self.hop,
+            bands=self.bands,
+            depth=self.hearing_depth,
+            silence=self.silence,
         )
 
 
