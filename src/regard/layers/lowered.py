@@ -62,8 +62,11 @@ class Int8Linear(Lowered):
     """Integers of 8 bits: W ≈ diag(scale) · Q with one scale an output, x ≈ largest / 127 · q with one a row.
 
     The products of integers are summed as integers, so a row's result depends on that row alone, to the bit, however
-    many rows there are. A row of zeros stays one.
+    many rows there are. A row of zeros stays one. Where it `rectifies`, it maps max(x, 0), whose largest number it
+    looks for anyway.
     """
+
+    rectifies = False
 
     def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None) -> None:
         super().__init__(weight, bias)
@@ -83,7 +86,8 @@ class Int8Linear(Lowered):
         compiled = native()
         if compiled is not None:
             return self._compiled(x, compiled)
-        largest = x.abs().amax(-1, keepdim=True).clamp_min_(_TINY)
+        x, size = (x.relu(),) * 2 if self.rectifies else (x, x.abs())
+        largest = size.amax(-1, keepdim=True).clamp_min_(_TINY)
         bytes_ = (x * torch.div(self.most, largest)).add_(128.5).to(torch.uint8)  # 1 … 255, where 128 is 0
         if x.shape[0] == 1:
             summed = torch._int_mm((bytes_ ^ 128).view(torch.int8), self.turned)
@@ -96,7 +100,7 @@ class Int8Linear(Lowered):
     def _compiled(self, x: Float[Tensor, "r in"], compiled: Native) -> Float[Tensor, "r out"]:
         """The same to the bit, in fewer passes."""
         alone = x.shape[0] == 1
-        bytes_, largest = compiled.quantise(x, tiny=_TINY, signed=alone)
+        bytes_, largest = compiled.quantise(x, tiny=_TINY, signed=alone, rectified=self.rectifies)
         if alone:
             return compiled.finish_whole(torch._int_mm(bytes_, self.turned), self.scale, largest, self.bias)
         return compiled.finish(self._multiplied(bytes_), largest, self.bias)

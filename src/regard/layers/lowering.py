@@ -5,12 +5,14 @@ from typing import Protocol, runtime_checkable
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.attention.kernels.native import use_native
 from regard.attention.projection import InProjection
 from regard.errors import RegardError
 from regard.layers.blocks import DecoderBlock
-from regard.layers.lowered import KINDS, Lowered, packable
+from regard.layers.feedforward import FeedForward
+from regard.layers.lowered import KINDS, Int8Linear, Lowered, packable
 
 
 @runtime_checkable
@@ -93,6 +95,8 @@ def lower(model: nn.Module, precision: str, *, compile: bool = False) -> nn.Modu
                 setattr(part, name, LoweredProjection(child, kind, apart=child in crosses))
             elif type(child) is nn.Linear:
                 setattr(part, name, kind(child.weight, child.bias))
+        if isinstance(part, FeedForward) and part.activation is F.relu and isinstance(part.outer, Int8Linear):
+            part.activation, part.outer.rectifies = nn.Identity(), True
     if isinstance(model, TiesOutput) and (table := model.tied_output()) is not None:
         model.output = kind(table, None)
     return model.requires_grad_(False)

@@ -2,11 +2,13 @@
 
 import importlib.util
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.kernels.native import native
 from regard.errors import RegardError
 from regard.layers.dropout import Dropout
 
@@ -26,30 +28,35 @@ def before(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor
 def after(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:
     """norm(x + f(x)), as the Transformer was published (Vaswani 2017, section 3.1)."""
     added = thin(layer(x))
-    if isinstance(norm, nn.LayerNorm) and _fusible(x, added, norm):
-        from regard.layers.kernels.added_norm import added_norm
-
-        return added_norm(x, added, norm)
-    return norm(x + added)
+    kernel = _kernel(x, added, norm) if isinstance(norm, nn.LayerNorm) else None
+    return norm(x + added) if kernel is None else kernel(x, added, norm)
 
 
 _TRITON = importlib.util.find_spec("triton") is not None
 
 
-def _fusible(x: Tensor, added: Tensor, norm: nn.LayerNorm) -> bool:
-    """Whether one kernel can add and normalise: on a GPU, for one who asks for no gradients."""
-    return (
-        _TRITON
-        and x.is_cuda
-        and not torch.is_grad_enabled()
-        and not torch.compiler.is_compiling()
-        and x.shape == added.shape
-        and x.dtype == added.dtype == norm.weight.dtype != torch.float64
-        and 0 < x.shape[-1] <= _WIDEST
-        and x.numel() > 0
-        and norm.bias is not None
-        and not (norm._forward_hooks or norm._forward_pre_hooks)
-    )
+def _kernel(x: Tensor, added: Tensor, norm: nn.LayerNorm) -> Callable[[Tensor, Tensor, Any], Tensor] | None:
+    """One that adds and normalises, for who asks for no gradients: on a GPU, or compiled for the CPU."""
+    compiled = native() if x.device.type == "cpu" and x.dtype == torch.float32 else None
+    if (
+        not (compiled is not None or (_TRITON and x.is_cuda and x.dtype != torch.float64))
+        or torch.is_grad_enabled()
+        or torch.compiler.is_compiling()
+        or norm.bias is None
+        or norm.weight.shape != x.shape[-1:]
+        or x.shape != added.shape
+        or not x.dtype == added.dtype == norm.weight.dtype
+        or not 0 < x.shape[-1] <= _WIDEST
+        or x.numel() == 0
+        or norm._forward_hooks
+        or norm._forward_pre_hooks
+    ):
+        return None
+    if compiled is not None:
+        return compiled.added_norm
+    from regard.layers.kernels.added_norm import added_norm
+
+    return added_norm
 
 
 _WIDEST = 8192  # features for which the kernel has room

@@ -1,5 +1,6 @@
 """The kernels in C, against the torch operations they stand for and against float64."""
 
+import copy
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from regard.attention.kernels import native
 from regard.attention.kernels.few import few
 from regard.errors import RegardError
 from regard.layers.lowered import Int8Linear
+from regard.layers.residual import after
 
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler"
@@ -43,14 +45,58 @@ def test_a_map_of_integers_comes_out_the_same_to_the_bit(
     assert torch.equal(linear.rows(every_other), plain)
 
 
-def test_nan_spoils_its_own_row_alone(compiled: native.Native) -> None:
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize("by_c", [True, False])
+def test_a_map_that_rectifies_maps_what_is_above_zero(compiled: native.Native, rows: int, by_c: bool) -> None:
+    plain = Int8Linear(torch.randn(40, 70), torch.randn(40))
+    x = torch.randn(rows, 70)
+    x[0] = -x[0].abs() * 100  # of which nothing is left
+    wanted = plain.rows(x.clamp_min(0))
+    plain.rectifies = True
+    if by_c:
+        native._used.append(compiled)
+    assert torch.equal(plain.rows(x), wanted)
+    assert not torch.equal(plain.rows(-x), wanted)
+
+
+@pytest.mark.parametrize("rectifies", [True, False])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_nan_spoils_its_own_row_alone(compiled: native.Native, rectifies: bool, sign: float) -> None:
     native._used.append(compiled)
     linear, x = Int8Linear(torch.randn(20, 33), torch.randn(20)), torch.randn(5, 33)
+    linear.rectifies = rectifies
     whole = linear.rows(x)
-    x[3, 7] = torch.nan
+    x[3, 7] = torch.tensor(torch.nan).copysign(torch.tensor(sign))
     spoilt = linear.rows(x)
     assert spoilt[3].isnan().all()
     assert torch.equal(spoilt[[0, 1, 2, 4]], whole[[0, 1, 2, 4]])
+
+
+@pytest.mark.parametrize("width", [1, 5, 16, 37, 512])
+def test_a_sum_is_normalised(compiled: native.Native, width: int) -> None:
+    norm = torch.nn.LayerNorm(width)
+    with torch.no_grad():
+        norm.weight.normal_(), norm.bias.normal_()
+    x, added = torch.randn(3, 7, width) + 5, torch.randn(7, 3, width).transpose(0, 1)
+    wanted = copy.deepcopy(norm).double()(x.double() + added.double())
+    with torch.no_grad():
+        plain = after(x, lambda _: added, norm)
+        native._used.append(compiled)
+        found = after(x, lambda _: added, norm)
+        alone = after(x[1:2, 2:3], lambda _: added[1:2, 2:3], norm)
+    error = (found.double() - wanted).abs().max()
+    assert error <= 2 * (plain.double() - wanted).abs().max() + 1e-6
+    assert torch.equal(alone, found[1:2, 2:3])
+    assert after(x, lambda _: added, norm).requires_grad  # who wants gradients is given them
+
+
+def test_norms_of_other_shapes_are_left_to_torch(compiled: native.Native) -> None:
+    native._used.append(compiled)
+    x = torch.randn(2, 3, 4)
+    with torch.no_grad():
+        for norm in (torch.nn.LayerNorm((3, 4)), torch.nn.LayerNorm(4, elementwise_affine=False)):
+            assert torch.equal(after(x, torch.zeros_like, norm), norm(x))
+        assert after(x[:0], torch.zeros_like, torch.nn.LayerNorm(4)).shape == (0, 3, 4)
 
 
 @pytest.mark.parametrize("width", [64, 24, 100])

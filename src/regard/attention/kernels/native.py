@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int, Integer
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import RegardError
 
@@ -34,26 +34,30 @@ class Native:
         pointer, number, real = ctypes.c_void_p, ctypes.c_long, ctypes.c_float
         whole = ctypes.c_int
         for name, arguments in (
-            ("quantise", [pointer, number, number, real, whole, pointer, pointer]),
+            ("quantise", [pointer, number, number, real, whole, whole, pointer, pointer]),
             ("finish", [pointer, number, number, pointer, pointer]),
             ("finish_whole", [pointer, pointer, number, pointer, pointer, pointer]),
+            ("added_norm", [pointer, pointer, number, number, pointer, pointer, real, pointer]),
             ("ask", [pointer] * 7 + [real] + [number] * 7 + [pointer]),
         ):
             function = getattr(self._library, name)
             function.argtypes, function.restype = arguments, None
         self._quantise, self._finish = self._library.quantise, self._library.finish
         self._finish_whole, self._ask = self._library.finish_whole, self._library.ask
+        self._added_norm = self._library.added_norm
 
     def quantise(
-        self, x: Float[Tensor, "r n"], *, tiny: float, signed: bool
+        self, x: Float[Tensor, "r n"], *, tiny: float, signed: bool, rectified: bool
     ) -> tuple[Integer[Tensor, "r n"], Float[Tensor, " r"]]:
-        """Bytes of each row with its largest number as 127, and that number."""
+        """Bytes of each row, or of max(row, 0), with its largest number as 127, and that number."""
         rows, width = x.shape
         x = x.contiguous()
         bytes_ = torch.empty(rows, width, dtype=torch.int8 if signed else torch.uint8)
         largest = torch.empty(rows)
         turn = 128 if signed else 0
-        self._quantise(x.data_ptr(), rows, width, tiny, turn, bytes_.data_ptr(), largest.data_ptr())
+        self._quantise(
+            x.data_ptr(), rows, width, tiny, turn, rectified, bytes_.data_ptr(), largest.data_ptr()
+        )
         return bytes_, largest
 
     def finish(self, y: Float[Tensor, "r n"], largest: Float[Tensor, " r"], bias: Tensor | None) -> Tensor:
@@ -75,6 +79,18 @@ class Native:
             largest.data_ptr(),
             _address(bias),
         )
+        return y
+
+    def added_norm(
+        self, x: Float[Tensor, "*b n"], added: Float[Tensor, "*b n"], norm: nn.LayerNorm
+    ) -> Float[Tensor, "*b n"]:
+        """norm(x + added)."""
+        x, added = x.contiguous(), added.contiguous()
+        y, width = torch.empty(x.shape), x.shape[-1]
+        self._added_norm(
+            x.data_ptr(), added.data_ptr(), x.numel() // width, width, norm.weight.data_ptr(), norm.bias.data_ptr(),
+            norm.eps, y.data_ptr(),
+        )  # fmt: skip
         return y
 
     def ask(
