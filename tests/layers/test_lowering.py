@@ -38,6 +38,22 @@ def pairs() -> Pairs:
     return Pairs(source, Sequences.of([[6, 6, END], [13, 5, 22, 4, END], [10, END]]))
 
 
+def test_a_step_maps_no_more_than_it_asks_for() -> None:
+    """Keys and values of a memory are mapped once, its queries at every step; of what asks itself all three at once."""
+    rows: dict[str, list[int]] = {}
+    model = lower(transformer(), "float32")
+    for name, part in model.named_modules():
+        if isinstance(part, Lowered) and name.startswith("decoder.0."):
+            part.register_forward_hook(
+                lambda part, _, y, name=name: rows.setdefault(name, []).append(y.shape[-1])
+            )
+    greedy(model, pairs().source, limits=2)
+    cross = {name: found for name, found in rows.items() if ".cross.input" in name}
+    itself = {name: found for name, found in rows.items() if ".attention.input" in name}
+    assert sorted(map(tuple, cross.values())) == [(32, 32), (64,)]
+    assert [*itself.values()] == [[96, 96]]
+
+
 TOLERANCES = {"float32": 1e-4, "bf16": 0.2, "int8": 0.3}
 
 
