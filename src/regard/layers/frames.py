@@ -34,8 +34,10 @@ class Spectrum:
     def __post_init__(self) -> None:
         if min(self.rate, self.window, self.hop, self.bands) < 1 or self.hop > self.window:
             raise RegardError(f"{self}: at least 1 each, and a hop no longer than the window")
-        if not (self.depth > 0 and (self.silence is None or self.silence > 0)):
-            raise RegardError(f"depth={self.depth}, silence={self.silence}: decibels above 0")
+        if not self.depth > 0:
+            raise RegardError(f"depth={self.depth}: decibels above 0")
+        if self.silence is not None and not self.silence > 0:
+            raise RegardError(f"silence={self.silence}: decibels above 0")
         if not bool((mel_filters(self, device="cpu").sum(1) > 0).all()):
             raise RegardError(
                 f"bands={self.bands} of a window of {self.window} samples: a band without a frequency; take fewer "
