@@ -4,12 +4,13 @@ They hold no parameters and pass no gradients. What comes in and goes out is flo
 """
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from regard.attention.kernels.native import Native, native
+from regard.attention.kernels.native import Native, in_panels, native
 from regard.errors import RegardError
 
 _TINY = 1e-30  # in the place of the largest number of a row of zeros, which divides its numbers
@@ -75,11 +76,22 @@ class Int8Linear(Lowered):
             raise RegardError("precision='int8': the weights hold inf or NaN, which no integer stands for")
         scale = weight.abs().amax(-1).clamp_min(_TINY) / 127
         whole = (weight / scale[:, None]).round().to(torch.int8)
-        self.turned = whole.t()
+        self.whole = whole
         self.scale = scale / 127  # 127 from the rows too
-        self.packed = torch.ops.onednn.qlinear_prepack(whole, None)
         self.zeros = torch.zeros(self.out, dtype=torch.long)
         self.most = torch.tensor(127.0)
+        compiled = native()
+        _ = self.panels if compiled is not None and compiled.multiplies else self.packed
+
+    @cached_property
+    def packed(self) -> Tensor:
+        """The weights as oneDNN multiplies them."""
+        return torch.ops.onednn.qlinear_prepack(self.whole, None)
+
+    @cached_property
+    def panels(self) -> Tensor:
+        """The weights as the compiled kernel multiplies them."""
+        return in_panels(self.whole)
 
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         """Round, multiply integers, scale back. Each step rounds once, so that no compiler can fuse two of them."""
@@ -90,7 +102,7 @@ class Int8Linear(Lowered):
         largest = size.amax(-1, keepdim=True).clamp_min_(_TINY)
         bytes_ = (x * torch.div(self.most, largest)).add_(128.5).to(torch.uint8)  # 1 … 255, where 128 is 0
         if x.shape[0] == 1:
-            summed = torch._int_mm((bytes_ ^ 128).view(torch.int8), self.turned)
+            summed = torch._int_mm((bytes_ ^ 128).view(torch.int8), self.whole.t())
             mapped = summed.float().mul_(self.scale)
         else:
             mapped = self._multiplied(bytes_)
@@ -99,10 +111,16 @@ class Int8Linear(Lowered):
 
     def _compiled(self, x: Float[Tensor, "r in"], compiled: Native) -> Float[Tensor, "r out"]:
         """The same to the bit, in fewer passes."""
+        if compiled.multiplies:
+            return compiled.linear(
+                x, self.panels, self.scale, self.bias, tiny=_TINY, rectified=self.rectifies
+            )
         alone = x.shape[0] == 1
         bytes_, largest = compiled.quantise(x, tiny=_TINY, signed=alone, rectified=self.rectifies)
         if alone:
-            return compiled.finish_whole(torch._int_mm(bytes_, self.turned), self.scale, largest, self.bias)
+            return compiled.finish_whole(
+                torch._int_mm(bytes_, self.whole.t()), self.scale, largest, self.bias
+            )
         return compiled.finish(self._multiplied(bytes_), largest, self.bias)
 
     def _multiplied(self, bytes_: Integer[Tensor, "r in"]) -> Float[Tensor, "r out"]:

@@ -28,41 +28,72 @@ def compiled() -> Iterator[native.Native]:
     native._used.clear()
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 129])
+@pytest.fixture(params=["multiplied here", "multiplied by oneDNN"])
+def either(compiled: native.Native, request: pytest.FixtureRequest) -> Iterator[native.Native]:
+    """The kernels, with and without a product of their own, which not every machine has."""
+    had = compiled.multiplies
+    compiled.multiplies = request.param == "multiplied here"
+    if compiled.multiplies and not had:
+        pytest.skip("this machine has no instructions for it")
+    yield compiled
+    compiled.multiplies = had
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 7, 12, 13, 129])
 @pytest.mark.parametrize(("out", "into"), [(48, 33), (70, 512), (512, 96)])
 @pytest.mark.parametrize("affine", [True, False])
 def test_a_map_of_integers_comes_out_the_same_to_the_bit(
-    compiled: native.Native, rows: int, out: int, into: int, affine: bool
+    either: native.Native, rows: int, out: int, into: int, affine: bool
 ) -> None:
     linear = Int8Linear(torch.randn(out, into), torch.randn(out) if affine else None)
     x = torch.randn(rows, into) * torch.randn(rows, 1).exp()
     if rows > 2:
         x[rows // 2] = 0
     plain = linear.rows(x)
-    native._used.append(compiled)
+    native._used.append(either)
     assert torch.equal(linear.rows(x), plain)
     every_other = torch.stack([x, -x], dim=-1)[..., 0]
     assert torch.equal(linear.rows(every_other), plain)
 
 
+def test_a_map_made_without_kernels_takes_them_up_and_one_made_with_them_does_without(
+    compiled: native.Native,
+) -> None:
+    weight, x = torch.randn(40, 70), torch.randn(5, 70)
+    before = Int8Linear(weight, None)
+    wanted = before.rows(x)
+    native._used.append(compiled)
+    with_them = Int8Linear(weight, None)
+    assert torch.equal(before.rows(x), wanted)
+    native._used.clear()
+    assert torch.equal(with_them.rows(x), wanted)
+
+
+def test_the_largest_whole_numbers_do_not_overflow(compiled: native.Native) -> None:
+    width = 131072  # the sum is just below 2³¹, and what leads to it is above
+    linear = Int8Linear(torch.ones(33, width), None)
+    native._used.append(compiled)
+    assert torch.allclose(linear.rows(torch.ones(2, width)), torch.full((2, 33), float(width)))
+
+
 @pytest.mark.parametrize("rows", [1, 6])
 @pytest.mark.parametrize("by_c", [True, False])
-def test_a_map_that_rectifies_maps_what_is_above_zero(compiled: native.Native, rows: int, by_c: bool) -> None:
+def test_a_map_that_rectifies_maps_what_is_above_zero(either: native.Native, rows: int, by_c: bool) -> None:
     plain = Int8Linear(torch.randn(40, 70), torch.randn(40))
     x = torch.randn(rows, 70)
     x[0] = -x[0].abs() * 100  # of which nothing is left
     wanted = plain.rows(x.clamp_min(0))
     plain.rectifies = True
     if by_c:
-        native._used.append(compiled)
+        native._used.append(either)
     assert torch.equal(plain.rows(x), wanted)
     assert not torch.equal(plain.rows(-x), wanted)
 
 
 @pytest.mark.parametrize("rectifies", [True, False])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_nan_spoils_its_own_row_alone(compiled: native.Native, rectifies: bool, sign: float) -> None:
-    native._used.append(compiled)
+def test_nan_spoils_its_own_row_alone(either: native.Native, rectifies: bool, sign: float) -> None:
+    native._used.append(either)
     linear, x = Int8Linear(torch.randn(20, 33), torch.randn(20)), torch.randn(5, 33)
     linear.rectifies = rectifies
     whole = linear.rows(x)

@@ -22,8 +22,12 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 
 _FLAGS = ("-O3", "-march=native", "-fPIC", "-std=gnu11")
-# Bits are promised of the first; the second is attention, where sums may be taken in any order.
-_SOURCES = {"native.c": ("-ffp-contract=off",), "asking.c": ("-ffast-math",)}
+# Bits are promised of the first two; the last is attention, where sums may be taken in any order.
+_SOURCES = {
+    "native.c": ("-ffp-contract=off",),
+    "whole.c": ("-ffp-contract=off",),
+    "asking.c": ("-ffast-math",),
+}
 
 
 class Native:
@@ -38,13 +42,18 @@ class Native:
             ("finish", [pointer, number, number, pointer, pointer]),
             ("finish_whole", [pointer, pointer, number, pointer, pointer, pointer]),
             ("added_norm", [pointer, pointer, number, number, pointer, pointer, real, pointer]),
+            (
+                "linear",
+                [pointer, number, number, real, whole, pointer, number, pointer, pointer, pointer, pointer],
+            ),
             ("ask", [pointer] * 7 + [real] + [number] * 7 + [pointer]),
         ):
             function = getattr(self._library, name)
             function.argtypes, function.restype = arguments, None
         self._quantise, self._finish = self._library.quantise, self._library.finish
         self._finish_whole, self._ask = self._library.finish_whole, self._library.ask
-        self._added_norm = self._library.added_norm
+        self._added_norm, self._linear = self._library.added_norm, self._library.linear
+        self.multiplies = bool(self._library.multiplies())  # whether this machine has `linear`
 
     def quantise(
         self, x: Float[Tensor, "r n"], *, tiny: float, signed: bool, rectified: bool
@@ -79,6 +88,26 @@ class Native:
             largest.data_ptr(),
             _address(bias),
         )
+        return y
+
+    def linear(
+        self,
+        x: Float[Tensor, "r n"],
+        panels: Integer[Tensor, "panels n4 32 4"],
+        scale: Float[Tensor, " out"],
+        bias: Tensor | None,
+        *,
+        tiny: float,
+        rectified: bool,
+    ) -> Float[Tensor, "r out"]:
+        """The map of each row in whole numbers: quantise, multiply by the weights of `in_panels`, and finish."""
+        rows, width = x.shape
+        x, y = x.contiguous(), torch.empty(rows, len(scale))
+        room = torch.empty(rows * (2 * width + 11), dtype=torch.uint8)
+        self._linear(
+            x.data_ptr(), rows, width, tiny, rectified, panels.data_ptr(), len(scale), scale.data_ptr(),
+            _address(bias), room.data_ptr(), y.data_ptr(),
+        )  # fmt: skip
         return y
 
     def added_norm(
@@ -126,6 +155,13 @@ class Native:
             places.data_ptr(), scale, sources, heads, heads // key.shape[1], queries, keys, width, values, steps,
         )  # fmt: skip
         return out
+
+
+def in_panels(whole: Int[Tensor, "out n"]) -> Integer[Tensor, "panels n4 32 4"]:
+    """Weights from −127 to 127 as `Native.linear` reads them: w + 128, 32 outputs at a time, four inputs side by side."""
+    out, width = whole.shape
+    filled = nn.functional.pad(whole.short(), (0, -width % 4, 0, -out % 32)) + 128
+    return filled.to(torch.uint8).view(-1, 32, (width + 3) // 4, 4).transpose(1, 2).contiguous()
 
 
 _used: list[Native] = []
