@@ -15,7 +15,7 @@ from regard.data.batches import END, PAD
 from regard.decoding.evaluating import evaluating
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits, per_row
-from regard.decoding.probabilities import following
+from regard.decoding.probabilities import leading
 from regard.decoding.ranking import best
 from regard.decoding.recorded import recorded
 from regard.errors import RegardError
@@ -150,7 +150,7 @@ def _grown(lines: _Lines, logits: Tensor, size: int, *, step: int, sentences: Te
     texts = sentences[:, None].where(lines.real, -1).flatten()
     # No text has more than `size` continuations among the `size` best of its sentence. In the order of tokens, so
     # that of equals the first is taken as if all had been compared.
-    ahead, tokens = best(following(logits, step=step, texts=texts), size)
+    ahead, tokens = leading(logits, size, step=step, texts=texts)
     tokens, order = tokens.sort(-1)
     ahead = ahead.gather(-1, order).reshape(s, n, -1)
     total = (ahead + lines.logprob[..., None]).where(lines.real[..., None], -torch.inf)

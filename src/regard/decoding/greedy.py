@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits
-from regard.decoding.ranking import best
+from regard.decoding.probabilities import leading
 from regard.decoding.recorded import recorded
 from regard.decoding.unrolling import unroll
 from regard.models.protocols import AnyModel
@@ -24,7 +24,8 @@ def greedy(model: AnyModel, source: Any, *, limits: Limits) -> list[Hypothesis]:
 
 
 def likeliest(
-    logprobs: Float[Tensor, "r vocabulary"], texts: Int[Tensor, " r"], step: int
-) -> Int[Tensor, " r"]:
-    """The likeliest token of every row."""
-    return best(logprobs, 1)[1][:, 0]
+    logits: Float[Tensor, "r vocabulary"], texts: Int[Tensor, " r"], step: int
+) -> tuple[Int[Tensor, " r"], Float[Tensor, " r"]]:
+    """The likeliest token of every row, and its log-probability."""
+    found, tokens = leading(logits, 1, step=step, texts=texts)
+    return tokens[:, 0], found[:, 0]

@@ -4,7 +4,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.kernels.native import MOST, native
 from regard.data.batches import PAD, START
+from regard.decoding.ranking import best
 from regard.errors import RegardError
 
 
@@ -12,6 +14,21 @@ def normalised(logits: Float[Tensor, "*b vocabulary"]) -> Float[Tensor, "*b voca
     """log softmax, in float32 at least."""
     wide = torch.promote_types(logits.dtype, torch.float32)
     return torch.log_softmax(logits, dim=-1, dtype=wide)
+
+
+def leading(
+    logits: Float[Tensor, "r vocabulary"], count: int, *, step: int, texts: Int[Tensor, " r"]
+) -> tuple[Float[Tensor, "r {count}"], Int[Tensor, "r {count}"]]:
+    """The `count` likeliest tokens that may come next, best first: log-probabilities, and which they are.
+
+    Of equals, those that come first. The rest as in `following`.
+    """
+    compiled = native() if logits.device.type == "cpu" and logits.dtype == torch.float32 else None
+    if compiled is not None and count <= MOST:
+        found, tokens = compiled.leading(logits, count, first=START + 1)
+        if not bool((~found[:, 0].isfinite() & (texts >= 0)).any()):
+            return found, tokens
+    return best(following(logits, step=step, texts=texts), count)
 
 
 def following(

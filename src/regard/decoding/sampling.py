@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.decoding.greedy import likeliest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits
+from regard.decoding.probabilities import following
 from regard.decoding.ranking import best
 from regard.decoding.unrolling import Choice, unroll
 from regard.errors import RegardError
@@ -52,15 +53,17 @@ def drawing(
         return likeliest
 
     def choose(
-        logprobs: Float[Tensor, "r vocabulary"], texts: Int[Tensor, " r"], step: int
-    ) -> Int[Tensor, " r"]:
+        logits: Float[Tensor, "r vocabulary"], texts: Int[Tensor, " r"], step: int
+    ) -> tuple[Int[Tensor, " r"], Float[Tensor, " r"]]:
+        logprobs = following(logits, step=step, texts=texts)
         probabilities = let_through(logprobs, temperature=temperature, top_k=top_k, top_p=top_p)
         cumulative = probabilities.cumsum(-1)
         rows = texts if numbers is None else numbers.to(texts.device)[texts]
         aim = uniform(seed, rows, step)[:, None] * cumulative[:, -1:]
         # The first token whose cumulative probability is beyond the aim, so never one of probability 0. In the
         # order of the vocabulary, because an order by probability could turn over with the rounding of a batch.
-        return torch.searchsorted(cumulative, aim, right=True)[:, 0]
+        chosen = torch.searchsorted(cumulative, aim, right=True)
+        return chosen[:, 0], logprobs.gather(1, chosen)[:, 0]
 
     return choose
 

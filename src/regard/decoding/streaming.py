@@ -11,7 +11,6 @@ from torch import Tensor
 from regard.data.batches import END
 from regard.decoding.evaluating import evaluating
 from regard.decoding.limits import per_row
-from regard.decoding.probabilities import following
 from regard.decoding.sampling import drawing
 from regard.decoding.unrolling import Choice
 from regard.errors import RegardError
@@ -46,7 +45,7 @@ def _tokens(model: AnyModel, prompt: Any, choose: Choice, most: int) -> Iterator
         # Entered anew for every token: whoever reads the stream has gradients and training mode in between.
         with evaluating(model):
             logits, state = model.step(tokens, state)
-            tokens = choose(following(logits, step=step, texts=text), text, step)
+            tokens, _ = choose(logits, text, step)
         token = int(tokens)
         if token == END:
             return

@@ -12,11 +12,12 @@ from regard.data.batches import END
 from regard.decoding.evaluating import evaluating
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits, per_row
-from regard.decoding.probabilities import following
 from regard.models.protocols import AnyModel
 
-# From the log-probabilities of some texts, their numbers and the step: the next token of each.
-Choice = Callable[[Float[Tensor, "r vocabulary"], Int[Tensor, " r"], int], Int[Tensor, " r"]]
+# From the logits of some texts, their numbers and the step: the next token of each, and its log-probability.
+Choice = Callable[
+    [Float[Tensor, "r vocabulary"], Int[Tensor, " r"], int], tuple[Int[Tensor, " r"], Float[Tensor, " r"]]
+]
 
 
 def unroll(model: AnyModel, source: Any, choose: Choice, *, limits: Limits) -> list[Hypothesis]:
@@ -31,9 +32,8 @@ def unroll(model: AnyModel, source: Any, choose: Choice, *, limits: Limits) -> l
         for step in count():
             logits, state = model.step(tokens, state)
             of = texts[going]
-            logprobs = following(logits if len(going) == len(texts) else logits[going], step=step, texts=of)
-            chosen = choose(logprobs, of, step)
-            history.add(of, going, chosen, logprobs.gather(1, chosen[:, None])[:, 0])
+            chosen, logprobs = choose(logits if len(going) == len(texts) else logits[going], of, step)
+            history.add(of, going, chosen, logprobs)
             tokens = torch.full_like(tokens, END).index_put((going,), chosen)
             going = going[(chosen != END) & (most[of] > step + 1)]
             if not len(going):

@@ -17,7 +17,9 @@ class Dropout(nn.Dropout):
 
     def forward(self, input: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
         """x, thinned out."""
-        if not self.training or self.p == 0.0 or input.device.type != "cpu":
+        if not self.training or self.p == 0.0:
+            return input
+        if input.device.type != "cpu":
             return F.dropout(input, self.p, self.training, self.inplace)
         dropped = min(round(self.p * _STEPS), _STEPS)
         if dropped == _STEPS:

@@ -10,6 +10,8 @@ import torch
 
 from regard.attention.kernels import native
 from regard.attention.kernels.few import few
+from regard.decoding.probabilities import following, leading
+from regard.decoding.ranking import best
 from regard.errors import RegardError
 from regard.layers.lowered import Int8Linear
 from regard.layers.residual import after
@@ -210,3 +212,39 @@ def test_a_library_that_is_broken_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(RegardError, match=r"native-\w+\.so, which cannot be written or loaded"):
         native.use_native()
     native._compiled.cache_clear()
+
+
+@pytest.mark.parametrize("words", [4, 63, 65, 1000, 10_000])
+@pytest.mark.parametrize("count", [1, 2, 10])
+def test_leading_words_are_those_of_the_written_out_ranking(
+    compiled: native.Native, words: int, count: int
+) -> None:
+    logits = torch.randn(7, words) * 3
+    logits[3] = logits[3].round()  # equals, of which the first come first
+    logits[4, 3:] = -torch.inf  # one word is left
+    logits[5, :2] = 50.0  # what may not be chosen has its share of the probability
+    texts = torch.arange(7)
+    wanted, which = best(following(logits, step=0, texts=texts), count)
+    native._used.append(compiled)
+    found, places = leading(logits, count, step=0, texts=texts)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-6)
+    assert torch.equal(places.where(found > -torch.inf, 0), which.where(found > -torch.inf, 0))
+    every_other = torch.stack([logits, -logits], dim=-1)[..., 0]
+    assert torch.equal(leading(every_other, count, step=0, texts=texts)[1], places)
+
+
+@pytest.mark.parametrize("fault", [torch.nan, torch.inf])
+def test_logits_that_are_no_numbers_are_refused_where_somebody_reads_them(
+    compiled: native.Native, fault: float
+) -> None:
+    native._used.append(compiled)
+    logits = torch.randn(3, 100)
+    logits[1, 50] = fault
+    with pytest.raises(RegardError, match="step 8, row 1: the model gave"):
+        leading(logits, 2, step=8, texts=torch.arange(3))
+    found, places = leading(logits, 2, step=8, texts=torch.tensor([0, -1, 2]))
+    assert found[[0, 2]].isfinite().all()
+    assert 0 <= int(places.min()) <= int(places.max()) < 100
+    logits[1] = -torch.inf
+    with pytest.raises(RegardError, match="nothing to choose from"):
+        leading(logits, 2, step=8, texts=torch.arange(3))

@@ -22,12 +22,14 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 
 _FLAGS = ("-O3", "-march=native", "-fPIC", "-std=gnu11")
-# Bits are promised of the first two; the last is attention, where sums may be taken in any order.
+# Bits are promised of the first two; in the others sums may be taken in any order.
 _SOURCES = {
     "native.c": ("-ffp-contract=off",),
     "whole.c": ("-ffp-contract=off",),
     "asking.c": ("-ffast-math",),
+    "leading.c": ("-ffast-math",),
 }
+MOST = 32  # words that `leading` can find
 
 
 class Native:
@@ -46,12 +48,14 @@ class Native:
                 "linear",
                 [pointer, number, number, real, whole, pointer, number, pointer, pointer, pointer, pointer],
             ),
+            ("leading", [pointer, number, number, number, number, whole, pointer, pointer]),
             ("ask", [pointer] * 7 + [real] + [number] * 7 + [pointer]),
         ):
             function = getattr(self._library, name)
             function.argtypes, function.restype = arguments, None
         self._quantise, self._finish = self._library.quantise, self._library.finish
         self._finish_whole, self._ask = self._library.finish_whole, self._library.ask
+        self._leading = self._library.leading
         self._added_norm, self._linear = self._library.added_norm, self._library.linear
         self.multiplies = bool(self._library.multiplies())  # whether this machine has `linear`
 
@@ -155,6 +159,28 @@ class Native:
             places.data_ptr(), scale, sources, heads, heads // key.shape[1], queries, keys, width, values, steps,
         )  # fmt: skip
         return out
+
+    def leading(
+        self, logits: Float[Tensor, "r words"], count: int, *, first: int
+    ) -> tuple[Float[Tensor, "r {count}"], Int[Tensor, "r {count}"]]:
+        """Log-probabilities of the `count` likeliest words from `first` on, and which they are; of equals the first.
+
+        NaN where a row has no probabilities. Where fewer words are possible, −inf of word 0 fills up.
+        """
+        (rows, words), logits = logits.shape, logits if logits.stride(-1) == 1 else logits.contiguous()
+        found = torch.full((rows, count), -torch.inf)
+        places = torch.zeros(rows, count, dtype=torch.long)
+        self._leading(
+            logits.data_ptr(),
+            rows,
+            logits.stride(0),
+            words,
+            first,
+            count,
+            found.data_ptr(),
+            places.data_ptr(),
+        )
+        return found, places
 
 
 def in_panels(whole: Int[Tensor, "out n"]) -> Integer[Tensor, "panels n4 32 4"]:

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import END
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.probabilities import following
-from regard.decoding.ranking import best
+from regard.decoding.probabilities import leading
 from regard.runs.answering import Answer
 from regard.sight.explorer.exhibit import Branch
 from regard.sight.explorer.spelling import spelled
@@ -65,7 +64,7 @@ class Followed(nn.Module):
         logits, inner = self.model.step(tokens, state.inner)
         # Rows without a text step along on END, and nobody reads what they give.
         texts = torch.where(tokens == END, -1, 0)
-        likely, which = best(following(logits, step=len(self.asked), texts=texts), self.size + FELL)
+        likely, which = leading(logits, self.size + FELL, step=len(self.asked), texts=texts)
         self.asked.append(_Asked(state.rows, tokens.tolist(), likely, which))
         return logits, _State(inner)
 
