@@ -83,28 +83,25 @@ void linear(const float *x, long rows, long width, float tiny, int rectify, cons
     float *largest = (float *)(shift + rows);
     int8_t *bundled = (int8_t *)(largest + rows), *plain = bundled + rows * padded;
     quantise(x, rows, width, tiny, 128, rectify, (uint8_t *)plain, largest);
-#pragma omp parallel if (rows * width * outputs > 131072)
-    {
-#pragma omp for
+#pragma omp parallel for if (rows * width > 32768)
+    for (long t = 0; t < turns; t++) {
+        long from = t * rows / turns, to = (t + 1) * rows / turns;
+        bundle(plain + from * width, (int)(to - from), width, padded, bundled + from * padded, shift + from);
+    }
+#pragma omp parallel for if (rows * width * outputs > 131072)
+    for (long p = 0; p < parts; p++) {
+        const uint8_t *panel = panels + p * PANEL * padded;
+        long at = p * PANEL, left = outputs - at;
         for (long t = 0; t < turns; t++) {
             long from = t * rows / turns, to = (t + 1) * rows / turns;
-            bundle(plain + from * width, (int)(to - from), width, padded, bundled + from * padded, shift + from);
-        }
-#pragma omp for
-        for (long p = 0; p < parts; p++) {
-            const uint8_t *panel = panels + p * PANEL * padded;
-            long at = p * PANEL, left = outputs - at;
-            for (long t = 0; t < turns; t++) {
-                long from = t * rows / turns, to = (t + 1) * rows / turns;
 #define CASE(count)                                                                                             \
     case count:                                                                                                 \
         tile(count, bundled + from * padded, padded, panel, shift + from, largest + from, scale + at,           \
              bias ? bias + at : 0, left, y + from * outputs + at, outputs);                                     \
         break;
-                switch (to - from) {
-                    CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
-                    CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
-                }
+            switch (to - from) {
+                CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+                CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
             }
         }
     }
