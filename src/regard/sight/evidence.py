@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.errors import RegardError
 from regard.sight.kernels.choice import choose
-from regard.sight.strips import ROOM, Strip, strips
+from regard.sight.strips import Strip, strips
 
 Answer = TypeVar("Answer")
 
@@ -40,7 +40,7 @@ def ask(
     call: Call,
     *questions: Question[Any],
     level: Float[Tensor, "*batch q"] | None = None,
-    room: int = ROOM,
+    room: int | None = None,
 ) -> None:
     """Answer several questions of a call in one pass; `room` is what a strip may hold, where there are strips.
 
@@ -236,21 +236,21 @@ class Pooling(Question[Tensor]):
         return (self.cells / heights).to(self.dtype).view(*self.batch, self.height, self.width)
 
 
-def summarise(call: Call, *, room: int = ROOM) -> Summary:
+def summarise(call: Call, *, room: int | None = None) -> Summary:
     """Log-sum-exp, entropy, largest weight and received mass."""
     question = Summing(call)
     ask(call, question, room=room)
     return question.answer()
 
 
-def top(call: Call, count: int, *, room: int = ROOM) -> Heaviest:
+def top(call: Call, count: int, *, room: int | None = None) -> Heaviest:
     """The heaviest keys of each query and their weights."""
     question = Ranking(call, count)
     ask(call, question, room=room)
     return question.answer()
 
 
-def pooled(call: Call, height: int, width: int, *, room: int = ROOM) -> Float[Tensor, "*batch h w"]:
+def pooled(call: Call, height: int, width: int, *, room: int | None = None) -> Float[Tensor, "*batch h w"]:
     """The weights, pooled into a small matrix."""
     question = Pooling(call, height, width)
     ask(call, question, room=room)
@@ -258,7 +258,7 @@ def pooled(call: Call, height: int, width: int, *, room: int = ROOM) -> Float[Te
 
 
 def rectangle(
-    call: Call, queries: Int[Tensor, " r"], keys: Int[Tensor, " c"], *, room: int = ROOM
+    call: Call, queries: Int[Tensor, " r"], keys: Int[Tensor, " c"], *, room: int | None = None
 ) -> Float[Tensor, "*batch r c"]:
     """The exact weights of some queries on some keys."""
     batch = call.query.shape[:-2]

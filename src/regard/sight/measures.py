@@ -16,7 +16,7 @@ from regard.attention.call import Call
 from regard.attention.reach import pad_axes
 from regard.errors import RegardError
 from regard.sight.evidence import Question, ask, summarise
-from regard.sight.strips import ROOM, Strip
+from regard.sight.strips import Strip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,7 +32,7 @@ class Reading:
         return self.each.sum(-1) / self.counted.sum(-1).clamp_min(1)
 
 
-def distance(call: Call, *, offset: int | None = None, room: int = ROOM) -> Reading:
+def distance(call: Call, *, offset: int | None = None, room: int | None = None) -> Reading:
     """How far each query looks, in positions.
 
     Σ_j w_ij |i + offset − j| (Vig & Belinkov 2019; for patches Dosovitskiy 2021, fig. 7).
@@ -40,7 +40,7 @@ def distance(call: Call, *, offset: int | None = None, room: int = ROOM) -> Read
     return _asked(call, Reaching(call, offset=offset), room)
 
 
-def diagonal(call: Call, ahead: int = 0, *, offset: int | None = None, room: int = ROOM) -> Reading:
+def diagonal(call: Call, ahead: int = 0, *, offset: int | None = None, room: int | None = None) -> Reading:
     """How much each query looks at the key `ahead` of it, behind it when negative.
 
     w_ij at j = i + offset + ahead, over the queries that may look there. `diagonal(call, -1)` is the score of a
@@ -49,13 +49,13 @@ def diagonal(call: Call, ahead: int = 0, *, offset: int | None = None, room: int
     return _asked(call, Shifting(call, ahead, offset=offset), room)
 
 
-def previous_token(call: Call, *, offset: int | None = None, room: int = ROOM) -> Reading:
+def previous_token(call: Call, *, offset: int | None = None, room: int | None = None) -> Reading:
     """How much each query looks at the key just before it: `diagonal(call, -1)`."""
     return diagonal(call, -1, offset=offset, room=room)
 
 
 def induction(
-    call: Call, tokens: Int[Tensor, "*some k"], *, offset: int | None = None, room: int = ROOM
+    call: Call, tokens: Int[Tensor, "*some k"], *, offset: int | None = None, room: int | None = None
 ) -> Reading:
     """How much each query looks at what followed its own token before: "… A B … A" looks at B.
 
@@ -166,7 +166,7 @@ class Sinks:
         return (self.shares * self.keys).sum(-1)
 
 
-def sinks(call: Call, *, count: int = 1, above: float = 0.3, room: int = ROOM) -> Sinks:
+def sinks(call: Call, *, count: int = 1, above: float = 0.3, room: int | None = None) -> Sinks:
     """How much of what a head gives goes to the first `count` keys, and which keys get more than `above` of it.
 
     Σ_i w_ij / Σ_ij w_ij (Xiao 2024; the threshold 0.3 is that of Gu 2025).
@@ -174,7 +174,7 @@ def sinks(call: Call, *, count: int = 1, above: float = 0.3, room: int = ROOM) -
     return Sinks.of(summarise(call, room=room).received, count=count, above=above)
 
 
-def _asked(call: Call, question: Question[Reading], room: int) -> Reading:
+def _asked(call: Call, question: Question[Reading], room: int | None) -> Reading:
     ask(call, question, room=room)
     return question.answer()
 

@@ -18,6 +18,7 @@ from regard.attention.reach import pad_axes
 from regard.attention.scores import Additive, share
 
 ROOM = 1 << 20  # numbers in a strip: four megabytes of float32, enough rows for a fast product
+ROOM_ON_GPU = 1 << 24  # the device would be done with less before the next strip is asked for
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,8 +42,10 @@ class Strip:
         return torch.where(self.total > 0, self.total.reciprocal(), 0.0)
 
 
-def strips(call: Call, rows: slice | None = None, *, room: int = ROOM) -> Iterator[Strip]:
+def strips(call: Call, rows: slice | None = None, *, room: int | None = None) -> Iterator[Strip]:
     """The strips of a call from the first of its rows to the last, each of about `room` numbers."""
+    if room is None:
+        room = ROOM_ON_GPU if call.query.is_cuda else ROOM
     extent, batch = call.extent, call.query.shape[:-2]
     entries, keys = batch.numel(), extent.keys
     rows = slice(0, extent.queries) if rows is None else rows
