@@ -1,6 +1,7 @@
 """Additive attention in Triton against the equation written out in float64: on a GPU, or by Triton's interpreter."""
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -26,6 +27,9 @@ from regard import (
     window,
 )
 from regard.sight import evidence
+
+if TYPE_CHECKING:
+    from regard.attention.kernels.additive_problem import Problem
 
 pytest.importorskip("triton", reason="Triton is not installed")
 if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
@@ -155,12 +159,34 @@ def test_queries_whose_slopes_do_not_fit_together_take_turns(
     check(call, value)
 
 
+@pytest.mark.parametrize(("dtype", "offset"), [(torch.float32, 100), (torch.bfloat16, 250)])
+def test_keys_whose_slopes_do_not_fit_together_take_turns(
+    dtype: torch.dtype, offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.attention.kernels import additive_problem
+
+    call, value = random_call(10, 260, 4, dtype=dtype, mask=causal(offset=offset), groups=2)
+    monkeypatch.setattr(additive_problem, "ROOM", 2 * 10 * 128)
+    assert len({str(columns) for _, _, columns in _problem_of(call).chunks()}) == -(-(offset + 10) // 128)
+    check(call, value)
+
+
+def _problem_of(call: Call) -> "Problem":
+    from regard.attention.kernels.additive_problem import Problem
+
+    assert isinstance(call.mask, Mask)
+    low, high = call.mask.band(call.extent)
+    return Problem(call.query, call.key, torch.empty(2, 4), low=low, high=high)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_sums_over_pieces_of_the_others_add_up(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_over_pieces_of_the_keys_add_up(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.attention.kernels import additive_launch
 
+    tile = additive_launch.Tile(queries=16, rows=4, units=16, registers=None, keys=8)
+    monkeypatch.setattr(additive_launch, "GRADIENT", tile)
     monkeypatch.setattr(additive_launch, "PIECE", 11)
-    check(*random_call(37, 50, 70, dtype=dtype, mask=causal(offset=9), groups=2))
+    check(*random_call(21, 40, 18, dtype=dtype, mask=causal(offset=9) & window(10, offset=9), groups=2))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -169,6 +195,16 @@ def test_sums_whose_exponentials_overflow_are_exact_all_the_same(dtype: torch.dt
     call.query[0, 0, 1] *= 90.0
     call.key[0, 0, 2] *= -90.0
     call.key[1, 1, 3] *= 1e3
+    check(call, value)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_query_too_large_for_an_exponential_leaves_the_one_it_is_paired_with_alone(
+    dtype: torch.dtype,
+) -> None:
+    call, value = random_call(21, 6, 4, dtype=dtype)
+    call.query[0, 0, 1] *= 90.0
+    call.query[0, 1, 20] *= 90.0
     check(call, value)
 
 

@@ -1,8 +1,9 @@
 """The gradients of additive attention in Triton, without float atomics: each program owns what it writes.
 
-The slope of each pair is computed for a bounded number of queries at a time, from scores made again; from the slopes
-each query sums over the keys and each key over the queries, making the hyperbolic tangents once more. In those sums
-a tile is [owns, hidden units] and stays in registers while the others pass by, one after the other.
+The slope of each pair is computed for a bounded number of pairs at a time (`additive_slopes`). From the slopes one pass
+makes each hyperbolic tangent once more, for the gradients of both its query and its key: a warp keeps the sums of a
+tile of queries, [queries, hidden units], in registers while the keys pass by, one after the other, and leaves for each
+key what it gets from the tile. No thread waits for another. `gather_kernel` sums what was left.
 """
 
 # mypy: ignore-errors
@@ -12,227 +13,182 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.attention.kernels.additive_forward import kept, open_pairs
-from regard.attention.kernels.additive_tiles import (
-    LOG2_E,
-    SHARPNESS,
-    WIDE,
-    product,
-    reciprocal,
-    tangent,
-    tile_scores,
-)
+from regard.attention.kernels.additive_tiles import SHARPNESS, WIDE, reciprocal, tangent
 
 
-@triton.jit(do_not_specialize=["k_padded"])
-@no_type_check
-def slopes_kernel(
-    q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, value, rest, bias, seed,
-    lse, upstream, delta, slopes, mirrored, weights,
-    heads, groups, query_count, key_count, width, q_padded, k_padded, value_width, low, high, scale, dropout, gain,
-    value_batch, value_head, value_row, value_column,
-    rest_batch, rest_head, rest_row, rest_column,
-    bias_batch, bias_head, bias_row, bias_column,
-    first_entry, first_row, some_rows,
-    HAS_REST: tl.constexpr, HAS_BIAS: tl.constexpr, DROPS: tl.constexpr,
-    PAIRED: tl.constexpr, HARDWARE: tl.constexpr, UNROLL: tl.constexpr,
-    QUERIES: tl.constexpr, KEYS: tl.constexpr, VALUES: tl.constexpr,
-):  # fmt: skip
-    """One tile of the gradient of the scaled scores, both ways around, and of the weights that the values met."""
-    first_row = tl.multiple_of(first_row, 32)
-    strip = tl.program_id(0).to(tl.int64)
-    entry = strip + first_entry
-    batch, head, shared = entry // heads, entry % heads, entry // groups
-    near, column = tl.program_id(1) * QUERIES, tl.program_id(2) * KEYS
-    rows = first_row + near + tl.arange(0, QUERIES)
-    columns = column + tl.arange(0, KEYS)
-    rest += batch * rest_batch + head * rest_head
-    ahead = column - first_row - near
-    anybody = (ahead + KEYS > low) & (ahead - QUERIES < high)
-    if HAS_REST:
-        allowed = open_pairs(
-            rows[:, None], columns[None, :], query_count, key_count, low, high,
-            rest, rest_row, rest_column, HAS_REST,
-        )  # fmt: skip
-        anybody = tl.max(allowed.to(tl.int32)) > 0
-    slope = tl.zeros([QUERIES, KEYS], tl.float32)
-    used = tl.zeros([QUERIES, KEYS], tl.float32)
-    if anybody:
-        asking = entry * width * q_padded + first_row + near
-        asked = shared * width * k_padded + column
-        scores = tile_scores(
-            k_exp + asked, k_plain + asked, k_size + shared * k_padded + column, k_padded,
-            q_exp + asking, q_plain + asking, q_size + entry * q_padded + first_row + near, q_padded,
-            vector + head * width, width, KEYS, QUERIES, UNROLL, PAIRED, HARDWARE,
-        )  # fmt: skip
-        scores *= scale
-        allowed = open_pairs(  # after the scores, so that they have the registers
-            rows[:, None], columns[None, :], query_count, key_count, low, high,
-            rest, rest_row, rest_column, HAS_REST,
-        )  # fmt: skip
-        if HAS_BIAS:
-            bias += batch * bias_batch + head * bias_head
-            place = rows[:, None].to(tl.int64) * bias_row + columns[None, :].to(tl.int64) * bias_column
-            scores += tl.load(bias + place, mask=allowed, other=0.0).to(tl.float32)
-        looking = rows < query_count
-        level = tl.load(lse + entry * query_count + rows, mask=looking, other=0.0)
-        parts = tl.where(allowed, tl.exp2((scores - level[:, None]) * LOG2_E), 0.0)
-        value += batch * value_batch + (head // groups) * value_head
-        towards = tl.zeros([QUERIES, KEYS], tl.float32)
-        for feature in range(0, value_width, VALUES):
-            features = feature + tl.arange(0, VALUES)
-            wanted = tl.load(
-                upstream + (entry * query_count + rows[:, None]) * value_width + features[None, :],
-                mask=looking[:, None] & (features < value_width)[None, :], other=0.0,
-            )  # fmt: skip
-            offered = tl.load(
-                value + columns[None, :].to(tl.int64) * value_row + features[:, None] * value_column,
-                mask=(columns < key_count)[None, :] & (features < value_width)[:, None], other=0.0,
-            )  # fmt: skip
-            towards = product(wanted, offered, towards, HARDWARE)
-        used = parts
-        if DROPS:
-            keep = kept(seed, entry, rows[:, None], columns[None, :], dropout, gain)
-            towards *= keep
-            used = parts * keep
-        expected = tl.load(delta + entry * query_count + rows, mask=looking, other=0.0)
-        slope = tl.where(allowed, parts * (towards - expected[:, None]), 0.0)
-    inside = near + tl.arange(0, QUERIES)
-    written = (inside < some_rows)[:, None] & (columns < key_count)[None, :]
-    spot = (strip * some_rows + inside[:, None]) * key_count + columns[None, :]
-    opposite = (strip * key_count + columns[None, :]) * some_rows + inside[:, None]
-    tl.store(slopes + spot, slope, mask=written)
-    tl.store(mirrored + opposite, slope, mask=written)
-    tl.store(weights + spot, used.to(weights.dtype.element_ty), mask=written)
-
-
-@triton.jit(do_not_specialize=["width"])
+@triton.jit(do_not_specialize=["shift"])
 @no_type_check
 def gradient_kernel(
-    own_exp, own_plain, own_size, other_exp, other_plain, other_size, vector, slopes, grad, met,
-    first_entry, heads, own_groups, own_first, own_count, own_padded,
-    other_groups, other_first, other_count, other_padded, width, low, high, scale, piece,
-    QUERIES_OWN: tl.constexpr, PAIRED: tl.constexpr, HARDWARE: tl.constexpr,
-    OWNS: tl.constexpr, OTHERS: tl.constexpr, HIDDEN: tl.constexpr,
+    q_exp, q_plain, q_size, k_exp, k_plain, k_size, vector, slopes, to_query, to_key, met,
+    first_entry, heads, groups, first_row, row_count, q_padded, first_key, some_keys, key_count, k_padded,
+    shift, low, high, scale, piece,
+    PAIRED: tl.constexpr, HARDWARE: tl.constexpr, WIDTH: tl.constexpr,
+    QUERIES: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, UNITS: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """Σ over a piece of the others of slope · v (1 − tanh²), for one tile of owns and HIDDEN hidden units.
+    """Σ slope · v (1 − tanh²) for a tile of queries over a piece of the keys, and for each such key over the tile.
 
-    An own is a query and the others are keys, or the other way around; with queries, Σ slope · tanh of the tile is
-    left in `met` (where hidden units are paired, Σ slope · ρ: see `pass_by`). The slopes are of a part of the queries
-    alone, those from `own_first` or `other_first` on, and lie [strips, others, owns]. Each piece of the others writes
-    sums of its own, so that no program waits for another and the order of additions is fixed. The compiler may not
-    know that rows of hidden units are aligned: it would give a thread several units, and spread the owns over lanes.
+    Slopes lie [strips, keys, queries], in whole tiles, and are of the queries from `first_row` and the keys from
+    `first_key` on. Each program writes sums of its own, so that none waits for another and the order of additions is
+    fixed; where all slopes of a block of keys are 0 it writes zeros, and where the band is elsewhere nothing. In `met`
+    it leaves Σ slope · tanh, or −½ of it where queries are paired. `shift` is 0, and stops the compiler from knowing how rows of hidden units are
+    aligned: it would give a thread several units, and spread the queries over lanes.
     """
-    tiles = tl.cdiv(own_count, OWNS)
+    tiles = row_count // QUERIES
     tile, strip = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
-    asking, part = strip + first_entry, tl.program_id(2) * (tl.num_programs(0) // tiles) + strip
-    half: tl.constexpr = HIDDEN // 2
-    near = tile * OWNS + tl.arange(0, OWNS)
-    units = tl.program_id(1) * HIDDEN + tl.arange(0, half)
-    here, inside, inside_too = near < own_count, units < width, units + half < width
-    own = asking // own_groups * own_padded + own_first + near
-    place = own[:, None] * width + units[None, :]
-    own_left = tl.load(own_exp + place, mask=inside[None, :], other=0.0)
-    own_right = tl.load(own_exp + place + half, mask=inside_too[None, :], other=0.0)
-    own_sizes = tl.load(own_size + own) if PAIRED else 0.0
-    other = asking // other_groups * other_padded + other_first
-    other_exp += other * width + units
-    other_plain += other * width + units
-    other_size += other
-    pitch = tl.cast(own_count, tl.int64)
-    slopes += strip * pitch * other_count + near
-    ahead = own_first + tile * OWNS - other_first
-    start = tl.maximum(ahead + low, tl.program_id(2) * piece)
-    stop = tl.minimum(ahead + OWNS + high, tl.minimum((tl.program_id(2) + 1) * piece, other_count))
+    asking = strip + first_entry
+    near = tl.arange(0, ROWS)
+    units = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
+    inside = units < WIDTH
+    own = asking * q_padded + first_row + tile * QUERIES
+    place = shift + near[:, None] * WIDTH + units[None, :]
+    q_exp += own * WIDTH + place
+    q_plain += own * WIDTH + place
+    q_size += own + near
+    shared = asking // groups * k_padded + first_key
+    k_exp += shift + shared * WIDTH + units
+    k_plain += shift + shared * WIDTH + units
+    k_size += shared
+    pitch = tl.cast(row_count, tl.int64)
+    slopes += strip * pitch * key_count + tile * QUERIES
+    v = tl.load(vector + shift + asking % heads * WIDTH + units, mask=inside, other=0.0) * scale
+    v = v * 4.0 if PAIRED else v
+    to_key += shift + (strip * tiles + tile) * key_count * WIDTH + units
+    ahead = first_row + tile * QUERIES - first_key
+    start = tl.maximum(tl.maximum(ahead + low, 0) // KEYS * KEYS, tl.program_id(2) * piece)
+    stop = tl.minimum(ahead + QUERIES + high, tl.minimum((tl.program_id(2) + 1) * piece, some_keys))
+    part = strip * tl.num_programs(2) + tl.program_id(2)
+    met += shift + (part * tiles + tile) * WIDTH + units
+    to_query += (part * row_count + tile * QUERIES) * WIDTH + place
+    met_sum = tl.zeros([ROWS, UNITS], tl.float32)
+    if start >= stop:
+        tl.store(met, tl.sum(met_sum, 0), mask=inside)
+        return
 
-    nothing = tl.zeros([OWNS, half], tl.float32)
-    bend_left, bend_right, met_left, met_right = nothing, nothing, nothing, nothing
-    for far in range(start, stop, OTHERS):
-        end = tl.minimum(far + OTHERS, stop)
-        several = far + tl.arange(0, OTHERS)
-        near_by = several < end
-        # Asked of all slopes at once, which also brings them near: one by one, each would be waited for.
-        block = tl.load(
-            slopes[None, :] + several[:, None] * pitch, mask=near_by[:, None] & here[None, :], other=0.0
-        )
+    largest = 0.0
+    owns, bends = (), ()
+    for i in tl.static_range(QUERIES // ROWS):
+        owns += (tl.load(q_exp + i * ROWS * WIDTH, mask=inside[None, :], other=0.0),)
+        bends += (tl.zeros([ROWS, UNITS], tl.float32),)
+        if PAIRED:
+            largest = tl.maximum(largest, tl.max(tl.load(q_size + i * ROWS)))
+    for far in range(start, stop, KEYS):
+        several, end = far + tl.arange(0, KEYS), tl.minimum(far + KEYS, stop)
+        # All slopes at once, which also brings them near: one by one, each would be waited for.
+        block = tl.load(slopes + several[:, None] * pitch + tl.arange(0, QUERIES)[None, :])
         if tl.max((block != 0).to(tl.int32)) > 0:
             wide = False
             if PAIRED:
-                wide = (
-                    tl.max(own_sizes) + tl.max(tl.load(other_size + several, mask=near_by, other=0.0)) > WIDE
-                )
-            if not PAIRED:  # a sum for these others first, which rounds less than one over all
-                old, old_too, old_met, old_met_too = bend_left, bend_right, met_left, met_right
-                bend_left, bend_right, met_left, met_right = nothing, nothing, nothing, nothing
+                wide = largest + tl.max(tl.load(k_size + several)) > WIDE
             if wide:
-                bend_left, bend_right, met_left, met_right = pass_by(
-                    bend_left, bend_right, met_left, met_right, own_left, own_right, own_sizes, own_plain + place,
-                    other_exp, other_plain, other_size, slopes, far, end, pitch, width, here, inside, inside_too,
-                    half, True, PAIRED, QUERIES_OWN, HARDWARE,
+                bends, met_sum = pass_by(
+                    bends, met_sum, owns, q_plain, q_size, k_exp, k_plain, k_size, slopes, to_key, v,
+                    far, end, pitch, inside, WIDTH, QUERIES, ROWS, UNITS, 1, True, PAIRED, HARDWARE,
                 )  # fmt: skip
             else:
-                bend_left, bend_right, met_left, met_right = pass_by(
-                    bend_left, bend_right, met_left, met_right, own_left, own_right, own_sizes, own_plain + place,
-                    other_exp, other_plain, other_size, slopes, far, end, pitch, width, here, inside, inside_too,
-                    half, False, PAIRED, QUERIES_OWN, HARDWARE,
+                bends, met_sum = pass_by(
+                    bends, met_sum, owns, q_plain, q_size, k_exp, k_plain, k_size, slopes, to_key, v,
+                    far, end, pitch, inside, WIDTH, QUERIES, ROWS, UNITS, UNROLL, False, PAIRED, HARDWARE,
                 )  # fmt: skip
-            if not PAIRED:
-                bend_left, bend_right = bend_left + old, bend_right + old_too
-                met_left, met_right = met_left + old_met, met_right + old_met_too
-    steep = scale * 4.0 if PAIRED else scale
-    vector += asking % heads * width + units
-    v, w = tl.load(vector, mask=inside, other=0.0), tl.load(vector + half, mask=inside_too, other=0.0)
-    grad += (part * own_count + near[:, None]) * width + units[None, :]
-    tl.store(grad, bend_left * (v * steep)[None, :], mask=here[:, None] & inside[None, :])
-    tl.store(grad + half, bend_right * (w * steep)[None, :], mask=here[:, None] & inside_too[None, :])
-    if QUERIES_OWN:
-        met += (part * tiles + tile) * width + units
-        tl.store(met, tl.sum(met_left, 0), mask=inside)
-        tl.store(met + half, tl.sum(met_right, 0), mask=inside_too)
+        else:
+            spot = to_key + several[:, None] * WIDTH
+            tl.store(spot, tl.zeros([KEYS, UNITS], tl.float32), mask=inside[None, :])
+    for i in tl.static_range(QUERIES // ROWS):
+        tl.store(to_query + i * ROWS * WIDTH, bends[i] * v[None, :], mask=inside[None, :])
+    tl.store(met, tl.sum(met_sum, 0), mask=inside)
 
 
 @triton.jit
 @no_type_check
 def pass_by(
-    bend_left, bend_right, met_left, met_right, own_left, own_right, own_sizes, own_plain,
-    other_exp, other_plain, other_size, slopes, far, end, pitch, width, here, inside, inside_too,
-    half: tl.constexpr, ANY_LARGE: tl.constexpr, PAIRED: tl.constexpr, WITH_MET: tl.constexpr,
-    HARDWARE: tl.constexpr,
+    bends, met_sum, owns, q_plain, q_size, k_exp, k_plain, k_size, slopes, to_key, v, far, end, pitch, inside,
+    WIDTH: tl.constexpr, QUERIES: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr,
+    UNROLL: tl.constexpr, ANY_LARGE: tl.constexpr, PAIRED: tl.constexpr, HARDWARE: tl.constexpr,
 ):  # fmt: skip
-    """The four sums with the others from `far` to `end` in them.
+    """The sums with the keys from `far` to `end` in them; what each of the keys gets is written.
 
-    A unit of the left half and one of the right share a reciprocal: with ρ = 1 / (1 + E), tanh is 1 − 2ρ and
-    1 − tanh² is 4 (ρ − ρ²), so the sums are of ρ − ρ² and ρ. In float32 they are of 1 − tanh² and tanh.
+    A few rows at a time, or what is in between would not fit in registers. Two queries share a reciprocal: with
+    ρ = 1 / (1 + E), ρ − ½ is −½ tanh and ¼ − (ρ − ½)² is ¼ (1 − tanh²). In float32 the sums are of tanh and 1 − tanh².
     """
-    pace = tl.cast(width, tl.int64)
-    next_left = tl.load(other_exp + far * pace, mask=inside, other=0.0)
-    next_right = tl.load(other_exp + far * pace + half, mask=inside_too, other=0.0)
-    for one in range(far, end):
-        a, b = next_left[None, :], next_right[None, :]
-        slope = tl.load(slopes + one * pitch, mask=here, other=0.0)[:, None]
-        ahead = other_exp + tl.minimum(one + 1, end - 1) * pace  # a turn early, to wait less
-        next_left = tl.load(ahead, mask=inside, other=0.0)
-        next_right = tl.load(ahead + half, mask=inside_too, other=0.0)
-        if PAIRED:
-            first, second = own_left * a + 1.0, own_right * b + 1.0
-            inverse = reciprocal(first * second, HARDWARE)
-            left, right = second * inverse, first * inverse
-            if ANY_LARGE:
-                large = (own_sizes + tl.load(other_size + one) > WIDE)[:, None]
-                left = tl.where(large, exact_share(own_plain, other_plain + one * pace, inside), left)
-                right = tl.where(
-                    large, exact_share(own_plain + half, other_plain + one * pace + half, inside_too), right
-                )
-            bend_left += slope * (left - left * left)
-            bend_right += slope * (right - right * right)
-        else:
-            left, right = tangent(own_left + a), tangent(own_right + b)
-            bend_left += slope * (1.0 - left * left)
-            bend_right += slope * (1.0 - right * right)
-        if WITH_MET:
-            met_left += slope * left
-            met_right += slope * right
-    return bend_left, bend_right, met_left, met_right
+    near = tl.arange(0, ROWS)
+    before, met_before = bends, met_sum
+    if not PAIRED:  # a sum over these keys first, which rounds less than one over all
+        bends, met_sum = (), tl.zeros([ROWS, UNITS], tl.float32)
+        for _ in tl.static_range(QUERIES // ROWS):
+            bends += (tl.zeros([ROWS, UNITS], tl.float32),)
+    coming = tl.load(k_exp + far * WIDTH, mask=inside, other=0.0)
+    for one in tl.range(far, end, loop_unroll_factor=UNROLL):
+        key = coming[None, :]
+        coming = tl.load(k_exp + tl.minimum(one + 1, end - 1) * WIDTH, mask=inside, other=0.0)  # a turn early
+        heard = tl.zeros([ROWS, UNITS], tl.float32)
+        news = ()
+        for i in tl.static_range(0, QUERIES // ROWS, 2):
+            slope = tl.load(slopes + one * pitch + i * ROWS + near)[:, None]
+            slope_too = tl.load(slopes + one * pitch + (i + 1) * ROWS + near)[:, None]
+            if PAIRED:
+                first, second = owns[i] * key + 1.0, owns[i + 1] * key + 1.0
+                if ANY_LARGE:
+                    at = tl.load(k_size + one)
+                    large = (tl.load(q_size + i * ROWS) + at > WIDE)[:, None]
+                    large_too = (tl.load(q_size + (i + 1) * ROWS) + at > WIDE)[:, None]
+                    first, second = tl.where(large, 1.0, first), tl.where(large_too, 1.0, second)
+                inverse = reciprocal(first * second, HARDWARE)
+                left, right = second * inverse - 0.5, first * inverse - 0.5
+                if ANY_LARGE:
+                    other = k_plain + one * WIDTH
+                    left = tl.where(large, exact_share(q_plain + i * ROWS * WIDTH, other, inside) - 0.5, left)
+                    right = tl.where(
+                        large_too, exact_share(q_plain + (i + 1) * ROWS * WIDTH, other, inside) - 0.5, right
+                    )
+                steep, steep_too = 0.25 - left * left, 0.25 - right * right
+            else:
+                left, right = tangent(owns[i] + key), tangent(owns[i + 1] + key)
+                steep, steep_too = 1.0 - left * left, 1.0 - right * right
+            news += (bends[i] + slope * steep, bends[i + 1] + slope_too * steep_too)
+            heard += slope * steep
+            heard += slope_too * steep_too
+            met_sum += slope * left
+            met_sum += slope_too * right
+        bends = news
+        tl.store(to_key + one * WIDTH, tl.sum(heard, 0) * v, mask=inside)
+    if not PAIRED:
+        news = ()
+        for i in tl.static_range(QUERIES // ROWS):
+            news += (before[i] + bends[i],)
+        bends, met_sum = news, met_before + met_sum
+    return bends, met_sum
+
+
+@triton.jit
+@no_type_check
+def gather_kernel(
+    parts, sums, groups, pieces, piece, first_row, first_key, first, some, padded, count, low, high,
+    OF_KEYS: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
+    PIECES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Adds up, in their order, what `gradient_kernel` left for some keys, tile of queries by tile, or for some queries.
+
+    `parts` is [strips, pieces, padded, WIDTH]: a piece is a tile of queries, or some keys. `sums` gets those from
+    `first` on. What was not written, because the band is elsewhere, is not read.
+    """
+    blocks = tl.cdiv(some * WIDTH, BLOCK)
+    entry = (tl.program_id(0) // blocks).to(tl.int64)
+    place = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    inside = (place < some * WIDTH)[None, :]
+    row = (place // WIDTH)[None, :]
+    sums += (entry * count + first) * WIDTH + place
+    total = tl.load(sums, mask=place < some * WIDTH, other=0.0)
+    for strip in range(entry * groups, (entry + 1) * groups):
+        for start in range(0, pieces, PIECES):
+            one = start + tl.arange(0, PIECES)[:, None]
+            if OF_KEYS:
+                ahead, least, most = first_row + one * QUERIES - first_key, row, row // KEYS * KEYS + KEYS
+            else:
+                ahead = first_row + row // QUERIES * QUERIES - first_key
+                least, most = one * piece, (one + 1) * piece
+            written = inside & (one < pieces) & (most > ahead + low) & (least < ahead + QUERIES + high)
+            spot = (strip * pieces + one) * padded * WIDTH + place[None, :]
+            total += tl.sum(tl.load(parts + spot, mask=written, other=0.0), 0)
+    tl.store(sums, total, mask=place < some * WIDTH)
 
 
 @triton.jit

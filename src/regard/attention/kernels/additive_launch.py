@@ -5,24 +5,28 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.attention.kernels.additive_backward import gradient_kernel, slopes_kernel
+from regard.attention.kernels.additive_backward import gather_kernel, gradient_kernel
 from regard.attention.kernels.additive_forward import forward_kernel, scores_kernel
-from regard.attention.kernels.additive_problem import HARDWARE, Problem, power_of_two
+from regard.attention.kernels.additive_problem import HARDWARE, Problem, power_of_two, whole
+from regard.attention.kernels.additive_slopes import slopes_kernel
 
 
 @dataclass(frozen=True)
 class Tile:
-    """How gradients are cut for the chip: a warp holds some owns and some of their hidden units."""
+    """How gradients are cut for the chip: a warp holds some queries and some of their hidden units."""
 
-    owns: int
+    queries: int
+    rows: int  # how many of the queries are computed at a time
     units: int
-    registers: int
+    registers: int | None
+    unroll: int = 1
+    keys: int = 32
 
 
-TO_QUERY = Tile(owns=8, units=64, registers=128)
-TO_KEY = Tile(owns=8, units=64, registers=96)
+# The interpreter counts operations, not registers.
+GRADIENT = Tile(queries=32, rows=4 if HARDWARE else 16, units=32, registers=128, unroll=2)
 ENOUGH = 16384  # programs of the gradients, so that all of the chip works until the end
-PIECE = 128  # others that a program of the gradients takes, at least
+PIECE = 64  # keys that a program of the gradients takes, at least
 
 
 def forward(problem: Problem, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -53,38 +57,51 @@ def backward(
     seen = (lse, upstream, (upstream.float() * out.float()).sum(-1))
     to_value = torch.zeros(value.shape, dtype=torch.float32, device=value.device)
     sums = Sums.of(problem)
-    for entries, rows in problem.chunks():
-        slopes, mirrored, weights = slopes_of(problem, value, seen, entries, rows)
-        sums.add(slopes, mirrored, entries, rows)
+    for entries, rows, columns in problem.chunks():
+        slopes, weights = slopes_of(problem, value, seen, entries, rows, columns)
+        sums.add(slopes, entries, rows, columns)
         # Heads that share a value are rows of one product.
         asked = upstream[entries, :, rows].reshape(
-            -1, keys, problem.groups * slopes.shape[1], value.shape[-1]
+            -1, keys, problem.groups * weights.shape[1], value.shape[-1]
         )
-        to_value[entries] += (weights.view(*asked.shape[:3], -1).mT @ asked).float()
+        to_value[entries, :, columns] += weights.view(*asked.shape[:3], -1).mT @ asked
     return *sums.gradients(), to_value.to(value)
 
 
 def slopes_of(
-    problem: Problem, value: Tensor, seen: tuple[Tensor, Tensor, Tensor], entries: slice, rows: slice
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of the scaled scores of some queries, [strips, some, k] and [strips, k, some], and the weights.
+    problem: Problem,
+    value: Tensor,
+    seen: tuple[Tensor, Tensor, Tensor],
+    entries: slice,
+    rows: slice,
+    columns: slice,
+) -> tuple[Tensor, Tensor]:
+    """The gradients of the scaled scores of some queries and keys, as `Sums` takes them, and the weights.
 
     `seen` is the log-sum-exp of each query, the gradient of its output, and the product of that with the output.
     """
-    heads, tiling, keys = problem.query.shape[1], problem.tiling, problem.key.shape[2]
-    some, strips = rows.stop - rows.start, (entries.stop - entries.start) * heads
-    slopes = value.new_empty(strips, some, keys, dtype=torch.float32)
-    mirrored = slopes.new_empty(strips, keys, some)
+    heads, tiling, tile = problem.query.shape[1], problem.tiling, problem.keys
+    some, keys, strips = (
+        rows.stop - rows.start,
+        columns.stop - columns.start,
+        (entries.stop - entries.start) * heads,
+    )
+    slopes = value.new_empty(strips, *room(keys, some), dtype=torch.float32)
     weights = value.new_empty(strips, some, keys)
     tensors, numbers, flags = problem.given(value)
-    slopes_kernel[(strips, -(-some // tiling.queries), -(-keys // problem.keys))](
-        *tensors, *seen, slopes, mirrored, weights, *numbers,
-        entries.start * heads, rows.start, some,
-        **flags, QUERIES=tiling.queries, KEYS=problem.keys,
+    slopes_kernel[(strips, -(-slopes.shape[2] // tiling.queries), -(-slopes.shape[1] // tile))](
+        *tensors, *seen, slopes, weights, *numbers,
+        entries.start * heads, rows.start, some, slopes.shape[2], columns.start, keys, slopes.shape[1],
+        **flags, QUERIES=tiling.queries, KEYS=tile,
         VALUES=max(16, min(64, power_of_two(value.shape[-1]))),
         num_warps=problem.warps, maxnreg=problem.registers,
     )  # fmt: skip
-    return slopes, mirrored, weights
+    return slopes, weights
+
+
+def room(keys: int, queries: int) -> tuple[int, int]:
+    """The shape of the slopes of some keys and queries, filled up to whole tiles."""
+    return whole(keys, GRADIENT.keys), whole(queries, GRADIENT.queries)
 
 
 def scores(problem: Problem) -> Tensor:
@@ -106,7 +123,11 @@ def scores(problem: Problem) -> Tensor:
 def scores_backward(problem: Problem, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of query, key and vector from those of the scores, [n, q, k]."""
     sums = Sums.of(problem)
-    sums.add(slopes.contiguous(), slopes.mT.contiguous(), slice(0, 1), slice(0, problem.query.shape[2]))
+    for entries, rows, columns in problem.chunks():
+        part = slopes[:, rows, columns].mT
+        filled = slopes.new_zeros(len(slopes), *room(*part.shape[1:]), dtype=torch.float32)
+        filled[:, : part.shape[1], : part.shape[2]] = part
+        sums.add(filled, entries, rows, columns)
     return sums.gradients()
 
 
@@ -121,53 +142,49 @@ class Sums:
 
     @classmethod
     def of(cls, problem: Problem) -> "Sums":
-        """Zeros for all that is added to: each query gets all of its sums at once."""
+        """Zeros."""
         query, key, width = problem.query, problem.key, problem.rows[0].width
-        to_query = query.new_empty(
-            query.shape[0] * query.shape[1], query.shape[2], width, dtype=torch.float32
+        to_query, to_key = (
+            part.new_zeros(part.shape[0] * part.shape[1], part.shape[2], width, dtype=torch.float32)
+            for part in (query, key)
         )
-        to_key = key.new_zeros(key.shape[0] * key.shape[1], key.shape[2], width, dtype=torch.float32)
         return cls(problem, to_query, to_key, to_key.new_zeros(to_query.shape[0], width))
 
-    def add(self, slopes: Tensor, mirrored: Tensor, entries: slice, rows: slice) -> None:
-        """What the slopes of some entries of the batch and some of their queries say."""
-        heads, groups = self.problem.query.shape[1], self.problem.groups
+    def add(self, slopes: Tensor, entries: slice, rows: slice, columns: slice) -> None:
+        """What the slopes [strips, keys, queries] of some queries and keys say, with zeros up to whole tiles."""
+        problem, tile, (strips, keys, queries) = self.problem, GRADIENT, slopes.shape
+        asking, asked = problem.rows
+        heads, groups, width = problem.query.shape[1], problem.groups, asking.width
+        wanted = columns.stop - columns.start
+        units = min(tile.units, power_of_two(width))
+        tiles, blocks = queries // tile.queries, -(-width // units)
+        splits = max(1, min(ENOUGH // (strips * tiles * blocks), -(-wanted // PIECE)))
+        piece = whole(-(-wanted // splits), tile.keys)
+        splits = -(-wanted // piece)
+        to_query = self.met.new_empty(strips, splits, queries, width)
+        to_key = self.met.new_empty(strips, tiles, keys, width)
+        met = self.met.new_empty(strips, splits * tiles, width)
         some = slice(entries.start * heads, entries.stop * heads)
-        pieces, met = self._pieces(mirrored, some.start, rows.start, queries_own=True)
-        torch.sum(pieces, 0, out=self.query[some, rows])
-        met = met.sum((0, 2))
-        if self.problem.paired:  # tanh = 1 − 2ρ
-            met = slopes.sum((1, 2), dtype=torch.float32)[:, None] - 2.0 * met
-        self.met[some] += met
-        pieces, _ = self._pieces(slopes, some.start, rows.start, queries_own=False)
-        heard = pieces.view(len(pieces), -1, groups, *pieces.shape[2:]).sum((0, 2))
-        self.key[some.start // groups : some.stop // groups] += heard
-
-    def _pieces(self, slopes: Tensor, first: int, row: int, *, queries_own: bool) -> tuple[Tensor, Tensor]:
-        """Sums over pieces of the others for slopes [strips, others, owns], and of tiles over slope · tanh."""
-        problem, tile, (strips, others, owns) = (
-            self.problem,
-            TO_QUERY if queries_own else TO_KEY,
-            slopes.shape,
-        )
-        own, other = problem.rows if queries_own else problem.rows[::-1]
-        units = min(tile.units, power_of_two(own.width))
-        tiles, blocks = -(-owns // tile.owns), -(-own.width // units)
-        splits = max(1, min(ENOUGH // (strips * tiles * blocks), -(-others // PIECE)))
-        sums = self.met.new_empty(splits, strips, owns, own.width)
-        met = self.met.new_empty(splits, strips, tiles, own.width) if queries_own else sums
-        (low, high), of_own, of_other = problem.band, (1, row), (problem.groups, 0)
-        if not queries_own:
-            low, high, of_own, of_other = -high, -low, of_other, of_own
         gradient_kernel[(strips * tiles, blocks, splits)](
-            *own.by_row, *other.by_row, problem.weight, slopes, sums, met,
-            first, problem.query.shape[1], *of_own, owns, own.padded, *of_other, others, other.padded,
-            own.width, low, high, problem.scale, -(-others // splits),
-            QUERIES_OWN=queries_own, PAIRED=problem.paired, HARDWARE=HARDWARE,
-            OWNS=tile.owns, OTHERS=32, HIDDEN=units, num_warps=1,
-            maxnreg=tile.registers if problem.paired else None,
+            *asking.by_row, *asked.by_row, problem.weight, slopes, to_query, to_key, met,
+            some.start, heads, groups, rows.start, queries, asking.padded, columns.start, wanted, keys, asked.padded,
+            0, *problem.band, problem.scale, piece,
+            PAIRED=problem.paired, HARDWARE=HARDWARE, WIDTH=width,
+            QUERIES=tile.queries, ROWS=tile.rows, KEYS=tile.keys, UNITS=units, UNROLL=tile.unroll,
+            num_warps=1, maxnreg=tile.registers if problem.paired else None,
         )  # fmt: skip
-        return sums, met
+        self.met[some] += met.sum(1) * (-2.0 if problem.paired else 1.0)
+        heard = self.key[some.start // groups : some.stop // groups]
+        for parts, sums, shared, stretch in (
+            (to_query, self.query[some], 1, rows),
+            (to_key, heard, groups, columns),
+        ):
+            size = stretch.stop - stretch.start
+            gather_kernel[(len(sums) * -(-size * width // 512),)](
+                parts, sums, shared, parts.shape[1], piece, rows.start, columns.start,
+                stretch.start, size, parts.shape[2], sums.shape[1], *problem.band,
+                OF_KEYS=parts is to_key, WIDTH=width, QUERIES=tile.queries, KEYS=tile.keys, PIECES=8, BLOCK=512,
+            )  # fmt: skip
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
         """Of query, key and vector, in their shapes and dtypes."""

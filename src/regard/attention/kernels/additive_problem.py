@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import torch
@@ -12,7 +13,9 @@ from torch.nn import functional as F
 from regard.attention.kernels.additive_fused import INTERPRETED
 from regard.attention.kernels.additive_tiles import prepare_kernel
 
-ROOM = 1 << 25  # slopes that the backward pass holds at a time: 128 MB of float32, twice, and their weights
+# Slopes that the backward pass holds at a time: 128 MB of float32. What they say of the keys takes four times as much
+# where there are 128 hidden units, so where there are more, slopes are fewer.
+ROOM = 1 << 25
 EIGHT = 8  # hidden units are filled up to a multiple of it
 _FAR = 1 << 30  # where a band has no limit
 
@@ -158,15 +161,22 @@ class Problem:
             {**flags, "PAIRED": self.paired, "HARDWARE": HARDWARE, "UNROLL": self.tiling.unroll},
         )
 
-    def chunks(self) -> Iterator[tuple[slice, slice]]:
-        """Entries of the batch and queries whose slopes fit in ROOM together."""
-        batch, heads, queries, _ = self.query.shape
-        row = max(heads * self.key.shape[2], 1)
-        some = queries if ROOM // row >= queries else max(128, ROOM // row // 128 * 128)
-        together = max(1, ROOM // (row * queries))
-        for first in range(0, batch, together):
-            for start in range(0, queries, some):
-                yield slice(first, min(first + together, batch)), slice(start, min(start + some, queries))
+    def chunks(self) -> Iterator[tuple[slice, slice, slice]]:
+        """Entries of the batch, queries, and keys that they may look at, whose slopes fit in ROOM together."""
+        (batch, heads, queries, _), keys, (low, high) = self.query.shape, self.key.shape[2], self.band
+        room = max(ROOM * 128 // (heads * max(self.query.shape[-1], 128)), 1)
+        tall = queries if room // keys >= queries else max(128, room // keys // 128 * 128)
+        wide = whole(room // tall, 128)
+        together = max(1, room // (keys * queries))
+        for first, start in product(range(0, batch, together), range(0, queries, tall)):
+            stop = min(start + tall, queries)
+            begin, end = max(0, start + low) // 128 * 128, min(keys, stop + high)
+            for column in range(begin, end, wide):
+                yield (
+                    slice(first, min(first + together, batch)),
+                    slice(start, stop),
+                    slice(column, min(column + wide, end)),
+                )
 
 
 def whole(size: int, step: int) -> int:
