@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard import Bilinear, MultiHeadAttention, RegardError, causal, keep, weigh
+from regard.attention.packed import packed
 from regard.layers import EncoderBlock, FeedForward, Residual
 from regard.sight.watch import watch
 
@@ -208,6 +209,23 @@ def test_weights_of_a_score_and_masks_that_change_are_noticed() -> None:
     with torch.no_grad():
         model.score.weight.add_(1.0)
     with pytest.raises(RegardError, match="the score that MultiHeadAttention attended with was overwritten"):
+        _ = seen[0].entropy
+
+
+def test_a_mask_whose_parts_hold_each_other_is_watched_and_its_changes_are_noticed() -> None:
+    lengths = torch.tensor([3, 4])
+    mask = packed(lengths)
+    packs = mask.packs  # type: ignore[attr-defined]
+    packs.readied()  # as on a GPU: what was packed then knows itself as those who ask
+    assert packs.turned is packs
+    model, x = MultiHeadAttention(8, 2), torch.randn(1, 7, 8)
+    with watch(model) as seen:
+        model(x, mask=mask)
+    owners = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    expected = weigh(model.call(x, mask=keep(owners[:, None] == owners)))
+    torch.testing.assert_close(seen[0].weights(), expected.detach(), **close)
+    lengths.copy_(torch.tensor([4, 3]))
+    with pytest.raises(RegardError, match="the mask that MultiHeadAttention attended with was overwritten"):
         _ = seen[0].entropy
 
 

@@ -190,15 +190,22 @@ def _tensors(call: Call) -> Iterator[tuple[str, Tensor]]:
 
 
 def _inside(part: object) -> Iterator[Tensor]:
-    if isinstance(part, Tensor):
-        yield part
-    elif isinstance(part, nn.Module):
-        yield from part.parameters()
-    elif isinstance(part, tuple | list):
-        for each in part:
-            yield from _inside(each)
-    elif hasattr(part, "__dict__") and type(part).__module__.startswith("regard."):
-        yield from _inside(list(vars(part).values()))
+    """The tensors in a part, down to the last; parts may hold each other, as packed sequences that ask themselves do."""
+    found: set[int] = set()
+    parts = [part]
+    while parts:
+        one = parts.pop()
+        if id(one) in found:
+            continue
+        found.add(id(one))
+        if isinstance(one, Tensor):
+            yield one
+        elif isinstance(one, nn.Module):
+            yield from one.parameters()
+        elif isinstance(one, tuple | list):
+            parts.extend(one)
+        elif hasattr(one, "__dict__") and type(one).__module__.startswith("regard."):
+            parts.extend(vars(one).values())
 
 
 def _version(tensor: Tensor) -> int:
