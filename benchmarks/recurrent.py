@@ -6,13 +6,16 @@
 The *output context* wiring with the additive score. Both have the same weights and the same equation; the loops ask
 their source once a step, ours all at once, behind a recurrence that torch runs over the whole target. Losses and
 gradients are compared before anything is timed. An update is forward, backward, clipping and AdamW, in float32 and
-under bfloat16 autocast.
+under bfloat16 autocast. On a GPU, ours is also measured as `training.replay: recorded` trains it: the batch is filled
+up to a round shape and sent over, the update replayed, and its loss read by the host.
 """
 
 import argparse
 import copy
 import json
 import statistics
+import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,6 +29,12 @@ from regard.attention.scores import Additive
 from regard.data.batches import Pairs, Sequences
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.targets import decoder_input
+from regard.runs.settings import Training
+from regard.training.distribution import World
+from regard.training.replay import rounded
+from regard.training.state import State
+from regard.training.turns import Turn
+from regard.training.update import Updater
 
 Loss = Callable[[RecurrentTranslator, Pairs], Tensor]
 VOCABULARY = 10_000
@@ -35,6 +44,11 @@ def ours(model: RecurrentTranslator, batch: Pairs) -> Tensor:
     """As the library trains it."""
     loss = model.loss(batch)
     return loss.total / loss.count
+
+
+def filled_up(model: RecurrentTranslator, batch: Pairs) -> Tensor:
+    """As the library records it."""
+    return ours(model, Pairs(*rounded(batch.source, batch.target)))
 
 
 def by_steps(model: RecurrentTranslator, batch: Pairs, *, words_within: bool) -> Tensor:
@@ -68,6 +82,7 @@ CONTENDERS: dict[str, Loss] = {
     "a loop, the output once": partial(by_steps, words_within=False),
     "a loop, the output in it": partial(by_steps, words_within=True),
 }
+RECORDED = "regard, recorded"
 
 
 def batch_of(rows: int, shortest: int, longest: int, device: str) -> Pairs:
@@ -81,9 +96,9 @@ def batch_of(rows: int, shortest: int, longest: int, device: str) -> Pairs:
 
 
 def differences(model: RecurrentTranslator, batch: Pairs) -> dict[str, float]:
-    """How far loss and gradients of each loop are from ours, relative to their size, without dropout."""
+    """How far loss and gradients of each way are from ours, relative to their size, without dropout."""
     found: dict[str, list[Tensor]] = {}
-    for name, loss in CONTENDERS.items():
+    for name, loss in {**CONTENDERS, RECORDED: filled_up}.items():
         one = copy.deepcopy(model).eval()
         with torch.backends.cudnn.flags(enabled=False):  # which refuses to go back through a model at rest
             total = loss(one, batch)
@@ -117,6 +132,43 @@ def updates(
     return update
 
 
+class Again:
+    """A feed of one batch, over and over."""
+
+    def __init__(self, batch: Pairs) -> None:
+        self.one = batch.to("cpu")
+
+    def order(self, epoch: int) -> list[range]:
+        """The batch, whole."""
+        return [range(len(self.one))]
+
+    def batch(self, samples: object) -> Pairs:
+        """The batch, whatever is asked for."""
+        return self.one
+
+
+def recorded(model: RecurrentTranslator, batch: Pairs, *, narrow: bool) -> Callable[[], None]:
+    """One update of a model of its own, as the training loop makes it: the next batch is sent over meanwhile."""
+    settings = Training(
+        replay="recorded", precision="bfloat16" if narrow else "float32", clip=1.0, rate=1e-4, warmup=1
+    )
+    state, feed = State(copy.deepcopy(model).train(), settings), Again(batch)
+    updater = Updater(state, settings, world=World(torch.device("cuda")), seed=0)
+    turn = Turn(0, 0, range(len(batch)))
+    upcoming = [updater.prepare(feed, turn)]
+
+    def update() -> None:
+        work = upcoming.pop()
+        pending = updater.compute(work, stop=False)
+        upcoming.append(updater.prepare(feed, turn))
+        updater.apply(work, pending)
+        torch.cuda.synchronize()
+
+    for _ in range(4):  # until it is recorded
+        update()
+    return update
+
+
 def contest(width: int, rows: int, longest: int, rounds: int, device: str) -> dict[str, object]:
     """All contenders at one size."""
     torch.manual_seed(0)
@@ -132,6 +184,10 @@ def contest(width: int, rows: int, longest: int, rounds: int, device: str) -> di
         for narrow in (False, True)
         for name, loss in CONTENDERS.items()
     }
+    if device == "cuda":
+        for narrow in (False, True):
+            name = f"{RECORDED}, {'bfloat16' if narrow else 'float32'}"
+            runs[name] = recorded(model, batch, narrow=narrow)
     times = measure(runs, rounds)
     best = min(
         (name for name in times if name.startswith("regard")), key=lambda name: statistics.median(times[name])
@@ -153,7 +209,7 @@ def table(about: dict[str, object], contests: list[dict[str, object]]) -> str:
     lines += [
         f"Made by `python benchmarks/recurrent.py`. {'; '.join(f'{k}: {v}' for k, v in about.items())}.",
         "",
-        "Additive score, output context, one layer of LSTM each, vocabulary 10,000. `regard is`, in the better of its two precisions, so many "
+        "Additive score, output context, one layer of LSTM each, vocabulary 10,000. `regard is`, in the best of its ways, so many "
         "times as fast, the median of interleaved rounds (least – most). `difference` is the largest of loss and gradients from ours, relative to their norm, in float32 without dropout.",
         "",
         "| size | contender | ms an update (10th–90th) | target tokens/s | regard is | difference |",
@@ -188,7 +244,13 @@ def main() -> None:
     contests: list[dict[str, object]] = []
     name = "recurrent" if options.device == "cpu" else "recurrent-gpu"
     options.out.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
     for width, rows, longest in sizes:
+        print(
+            f"{time.perf_counter() - began:.0f} s: width {width}, {rows} sentences up to {longest} tokens",
+            file=sys.stderr,
+            flush=True,
+        )
         contests.append(contest(width, rows, longest, options.rounds, options.device))
         (options.out / f"{name}.json").write_text(
             json.dumps({"machine": about, "contests": contests}, indent=1) + "\n"

@@ -108,3 +108,23 @@ def test_mistakes_are_named() -> None:
         Recurrence(5, 7, both_ways=True)
     with pytest.raises(RegardError, match=r"lengths \[2, 0\]"):
         Recurrence(5, 6).read(torch.zeros(2, 2, 5), torch.tensor([2, 0]))
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("both_ways", [False, True])
+@pytest.mark.parametrize("cell", CELLS)
+def test_reading_cell_by_cell_is_reading_at_once(cell: Any, both_ways: bool, depth: int) -> None:
+    recurrence = Recurrence(5, 6, cell=cell, depth=depth, both_ways=both_ways).double()
+    x, n = torch.randn(4, 5, 5).double(), torch.tensor([5, 3, 1, 4])
+    states, last = recurrence.read(x, n)
+    spoilt = torch.where(torch.arange(5)[None, :, None] < n[:, None, None], x, torch.nan)
+    empty = torch.full((1, 5, 5), torch.nan).double()
+    slowly, end = recurrence.read_on(torch.cat([spoilt, empty]), torch.cat([n, torch.tensor([0])]))
+    torch.testing.assert_close(slowly[:4], states, rtol=0, atol=1e-12)
+    torch.testing.assert_close(end[:4], last, rtol=0, atol=1e-12)
+    assert not slowly[4].any()
+    assert not end[4].any()
+    found = torch.autograd.grad(slowly.square().sum() + end.sum(), list(recurrence.parameters()))
+    right = torch.autograd.grad(states.square().sum() + last.sum(), list(recurrence.parameters()))
+    for mine, other in zip(found, right, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-10)

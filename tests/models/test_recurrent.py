@@ -202,6 +202,28 @@ def test_more_padding_changes_nothing() -> None:
     torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("wiring", ["recurrent-context", "output-context"])
+@pytest.mark.parametrize("attention", ["none", "bilinear", "additive"])
+def test_a_batch_filled_up_to_a_round_shape_has_the_same_loss_and_gradients(
+    attention: str, wiring: str
+) -> None:
+    model, plain = small(attention=attention, wiring=wiring).eval(), batch()
+    filled = Pairs(plain.source.filled_up(7, 16), plain.target.filled_up(7, 16))
+    assert filled.to("cpu").source.filled
+    found, right = model.loss(filled), model.loss(plain)
+    assert int(found.count) == int(right.count)
+    for name, value in right.metrics.items():
+        torch.testing.assert_close(found.metrics[name], value, rtol=1e-12, atol=0)
+    weights = list(model.parameters())
+    gradients = (torch.autograd.grad(loss.total, weights, allow_unused=True) for loss in (found, right))
+    for mine, other in zip(*gradients, strict=True):
+        assert (mine is None) == (other is None)
+        if mine is not None and other is not None:
+            torch.testing.assert_close(mine, other, rtol=0, atol=1e-10)
+    with pytest.raises(RegardError, match="in 2 rows of 16: too many"):
+        plain.source.filled_up(2, 16)
+
+
 def test_the_loss_is_the_cross_entropy_of_the_logits() -> None:
     model, data = small(smoothing=0.1), batch()
     real, loss = data.target.real, model.loss(data)

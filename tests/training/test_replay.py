@@ -14,17 +14,18 @@ from torch import Tensor
 from training.toys import copied, same
 
 from regard import watch
-from regard.data.batches import Packed, Pairs
+from regard.data.batches import Packed, Pairs, Sequences
 from regard.data.corpus import Corpus
 from regard.data.feeds import PairFeed
 from regard.errors import RegardError
+from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.finding import find
 from regard.runs.settings import Training
 from regard.runs.tasks.prepared import packs
 from regard.training.distribution import World
 from regard.training.loop import train
-from regard.training.replay import Replay, filled_up
+from regard.training.replay import Replay, filled_up, rounded
 from regard.training.state import State
 from regard.training.turns import turns
 from regard.training.update import Updater
@@ -98,6 +99,19 @@ def test_filled_up_batches_have_round_shapes_and_the_same_loss() -> None:
         assert all(size % (rows // 8) == 0 for size in sizes)
 
 
+def test_padded_texts_of_many_lengths_come_in_few_shapes() -> None:
+    shapes, pairs = set(), feed(packed=False)
+    for samples in list(pairs.order(0)) + list(pairs.order(1)):
+        batch = pairs.batch(samples)
+        source, target = rounded(batch.source, batch.target)
+        assert len(source) == len(target) < 1.25 * len(batch) + 1
+        assert source.tokens[: len(batch), : batch.source.tokens.shape[1]].equal(batch.source.tokens)
+        assert source.lengths.sum() == batch.source.lengths.sum()
+        shapes.add((len(source), source.tokens.shape[1], target.tokens.shape[1]))
+    assert all(length % 8 == 0 for _, *lengths in shapes for length in lengths)
+    assert len(shapes) < 10
+
+
 @pytest.mark.parametrize(
     ("recipe", "change", "said"),
     [
@@ -116,18 +130,29 @@ def test_what_cannot_be_packed_is_refused_by_name(recipe: str, change: str, said
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="recording is for GPUs")
 
 
+def recurrent(**changes: Any) -> RecurrentTranslator:
+    torch.manual_seed(0)
+    config = RecurrentConfig(width=32, embedding_width=24, source_vocabulary=50, target_vocabulary=50)
+    return RecurrentTranslator(replace(config, dropout=0.1, **changes))
+
+
 def updates(
-    settings: Training, *, refused: bool = False, watched: int | None = None, **changes: Any
+    settings: Training,
+    *,
+    refused: bool = False,
+    watched: int | None = None,
+    of: Any = model,
+    **changes: Any,
 ) -> tuple[list[Tensor], Updater]:
     """The weights after some updates on a GPU."""
-    one = model(**changes).cuda().train()
+    one, pairs = of(**changes).cuda().train(), feed(packed=of is model)
     state = State(one, settings)
     updater = Updater(state, settings, world=World(torch.device("cuda")), seed=3)
     if refused and updater._replay is not None:
         updater._replay.refusal = "asked for"
-    order = turns(feed(), epoch=0, position=0)
+    order = turns(pairs, epoch=0, position=0)
     for step in range(1, settings.steps + 1):
-        work = updater.prepare(feed(), next(order))
+        work = updater.prepare(pairs, next(order))
         if step == watched:
             with watch(one):
                 pending = updater.compute(work, stop=False)
@@ -149,6 +174,57 @@ def test_what_is_replayed_comes_out_as_what_is_not(changes: dict[str, Any]) -> N
     assert updater._replay is not None
     assert updater._replay._records
     assert all(torch.equal(a, b) for a, b in zip(recorded, computed, strict=True))
+
+
+@gpu
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attention": "additive"},
+        {"attention": "bilinear", "wiring": "recurrent-context", "cell": "gru"},
+        {"attention": "additive", "depth": 2},
+    ],
+    ids=str,
+)
+def test_what_is_replayed_of_a_recurrent_translator_comes_out_as_what_is_not(changes: dict[str, Any]) -> None:
+    settings = plan(replay="recorded", precision="bfloat16", steps=30)
+    recorded, updater = updates(settings, of=recurrent, **changes)
+    computed, _ = updates(settings, refused=True, of=recurrent, **changes)
+    assert updater._replay is not None
+    assert updater._replay._records
+    assert all(torch.equal(a, b) for a, b in zip(recorded, computed, strict=True))
+
+
+@gpu
+def test_a_recurrent_translator_learns_from_filled_up_texts_what_it_learns_from_others() -> None:
+    one = recurrent(attention="additive").cuda().eval()
+    batch = feed(packed=False).batch(range(40))
+    assert isinstance(batch.target, Sequences)
+    found = []
+    for given in (batch, Pairs(*rounded(batch.source, batch.target))):
+        one.zero_grad()
+        with torch.backends.cudnn.flags(enabled=False):  # which refuses to go back through a model at rest
+            loss = one.loss(given.to("cuda"))
+            loss.total.backward()
+        found.append([loss.total.detach(), *(weight.grad for weight in one.parameters())])
+    for mine, other in zip(*found, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3)
+
+
+@gpu
+def test_what_is_not_finite_leaves_a_replayed_training_as_it_was() -> None:
+    weights, updater = updates(plan(replay="recorded"))
+    state = updater.state
+    with torch.no_grad():
+        state.model.decoder_norm.weight[0] = torch.inf
+    before = {name: tensor.clone() for name, tensor in state.tensors().items() if "random" not in name}
+    work = updater.prepare(feed(), next(turns(feed(), epoch=0, position=0)))
+    pending = updater.compute(work, stop=False)
+    assert pending.record is not None
+    with pytest.raises(RegardError, match="stops before its update: the loss is nan"):
+        updater.apply(work, pending)
+    assert all(state.tensors()[name].equal(tensor) for name, tensor in before.items())
+    assert len(weights) == len(list(state.model.parameters()))
 
 
 @gpu

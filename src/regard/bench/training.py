@@ -210,18 +210,21 @@ def peer_updates(model: nn.Module, batches: Iterator[Any], dtype: torch.dtype, d
 def our_updates(
     config: TransformerConfig, feed: PairFeed, order: Iterator[Sequence[int]], settings: Training, device: str
 ) -> Update:
-    """Updates of regard, by what trains every recipe."""
+    """Updates of regard, by what trains every recipe: the next batch is made while a GPU computes."""
     torch.manual_seed(0)
     feed = PairFeed(feed.sources, feed.targets, budget=1, seed=0, packed=True)
     state = State(Transformer(config).to(device).train(), settings)
     updater = Updater(state, settings, world=World(torch.device(device)), seed=0)
     sizes = feed.sources.lengths + feed.targets.lengths + 2
+    prepared = (updater.prepare(feed, Turn(0, 0, samples)) for samples in order)
+    upcoming = [next(prepared)]
 
     def update() -> int:
-        samples = next(order)
-        work = updater.prepare(feed, Turn(0, 0, samples))
-        updater.apply(work, updater.compute(work, stop=False))
-        return int(sizes[samples].sum())
+        work = upcoming.pop()
+        pending = updater.compute(work, stop=False)
+        upcoming.append(next(prepared))
+        updater.apply(work, pending)
+        return int(sizes[work.turn.samples].sum())
 
     return update
 

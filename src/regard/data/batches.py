@@ -21,6 +21,7 @@ class Sequences:
 
     tokens: Int[Tensor, "b n"]
     lengths: Int[Tensor, " b"]
+    filled: bool = False  # to a round shape: some rows may be empty, and nobody waits to learn which
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> "Sequences":
@@ -34,9 +35,22 @@ class Sequences:
 
     def to(self, device: torch.device | str) -> "Sequences":
         """The same on another device."""
-        return Sequences(
-            self.tokens.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True)
-        )
+        tokens, lengths = (part.to(device, non_blocking=True) for part in (self.tokens, self.lengths))
+        return replace(self, tokens=tokens, lengths=lengths)
+
+    def filled_up(self, rows: int, length: int) -> "Sequences":
+        """In so many rows of so many tokens, of which those too many are empty."""
+        more = rows - len(self), length - self.tokens.shape[1]
+        if min(more) < 0:
+            raise RegardError(
+                f"{len(self)} sequences of {self.tokens.shape[1]} tokens in {rows} rows of {length}: too many"
+            )
+        tokens = torch.nn.functional.pad(self.tokens, (0, more[1], 0, more[0]), value=PAD)
+        return Sequences(tokens, torch.nn.functional.pad(self.lengths, (0, more[0])), filled=True)
+
+    def pinned(self) -> "Sequences":
+        """In memory from which a GPU copies while the CPU goes on."""
+        return replace(self, tokens=self.tokens.pin_memory(), lengths=self.lengths.pin_memory())
 
     def __len__(self) -> int:
         return self.tokens.shape[0]

@@ -80,6 +80,33 @@ class Recurrence(nn.Module):
             last
         )
 
+    def read_on(
+        self, x: Float[Tensor, "b n i"], lengths: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b n _width"], Float[Tensor, "b _depth _parts _width"]]:
+        """`read`, cell by cell, without waiting to learn how long the sequences are. An empty one ends in zeros."""
+        real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+        ways = 2 if self.stack.bidirectional else 1
+        x, last = torch.where(real[..., None], x, 0.0), []
+        for layer in range(self.depth):
+            if layer and self.stack.dropout:
+                x = F.dropout(x, self.stack.dropout, self.training)
+            found = [self._read_one_way(x, real, layer, back=bool(way)) for way in range(ways)]
+            states, ends = (torch.cat(parts, -1) for parts in zip(*found, strict=True))
+            x = torch.where(real[..., None], states, 0.0)
+            last.append(ends)
+        return x, torch.stack(last, 1)
+
+    def _read_one_way(self, x: Tensor, real: Tensor, layer: int, *, back: bool) -> tuple[Tensor, Tensor]:
+        """[b, n, width / ways] and [b, parts, width / ways]; where nothing is real, a state stays as it is."""
+        count = x.shape[1]
+        state = x.new_zeros(x.shape[0], self.parts, self.stack.hidden_size)
+        states = [state[:, 0]] * count
+        for at in reversed(range(count)) if back else range(count):
+            now = self._cell(x[:, at], state, f"{layer}_reverse" if back else f"{layer}")
+            state = torch.where(real[:, at, None, None], now, state.to(now.dtype))
+            states[at] = state[:, 0]
+        return torch.stack(states, 1), state
+
     def step(
         self, x: Float[Tensor, "b i"], state: Float[Tensor, "b depth parts width"]
     ) -> Float[Tensor, "b depth parts width"]:
@@ -88,11 +115,11 @@ class Recurrence(nn.Module):
         for layer in range(self.depth):
             if layer and self.stack.dropout:
                 x = F.dropout(x, self.stack.dropout, self.training)
-            states.append(self._cell(x, state[:, layer], layer))
+            states.append(self._cell(x, state[:, layer], f"{layer}"))
             x = states[-1][:, 0]
         return torch.stack(states, dim=1)
 
-    def _cell(self, x: Tensor, state: Tensor, layer: int) -> Tensor:
+    def _cell(self, x: Tensor, state: Tensor, layer: str) -> Tensor:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         weights = [getattr(self.stack, f"{name}_l{layer}") for name in names]
         if self.cell == "lstm":

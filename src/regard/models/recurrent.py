@@ -44,5 +44,6 @@ class RecurrentTranslator(RecurrentWriting[Sequences]):
 
     def start(self, source: Sequences) -> RecurrentState:
         """Read the sources; the decoder begins where the encoder ended."""
-        states, last = self.encoder.read(self.source_embedding(source.tokens), source.lengths)
+        read = self.encoder.read_on if source.filled else self.encoder.read
+        states, last = read(self.source_embedding(source.tokens), source.lengths)
         return self.begin(last, Encoded(states, source.lengths))

@@ -164,12 +164,15 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
 
     def loss(self, batch: Pairs[Source]) -> Loss:
         """The cross-entropy of the target tokens."""
-        real = batch.target.real
-        vectors = self._said(self._decode(batch)[real])
+        joined, target = self._decode(batch), batch.target
+        if target.filled:  # how many are real, nobody waits to learn: what is less than 0 counts as nothing
+            vectors, aims = joined.flatten(0, 1), target.tokens.where(target.real, -1).flatten()
+        else:
+            vectors, aims = joined[target.real], target.tokens[target.real]
         return word_loss(
-            vectors,
+            self._said(vectors),
             self.output.weight,
-            batch.target.tokens[real],
+            aims,
             bias=self.output.bias,
             smoothing=self.config.smoothing,
         )

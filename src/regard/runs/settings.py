@@ -231,7 +231,7 @@ class Training:
     )
     packing: bool = False  # texts end to end in one row, instead of filled up to the longest
     replay: Literal["none", "recorded", "compiled"] = (
-        "none"  # packed texts on a GPU: updates are recorded once and replayed, with compiled blocks if you say so
+        "none"  # packed texts, or recurrent ones, on a GPU: updates are recorded once and replayed; or compiled, too
     )
     averaging: Averaging = field(default_factory=Averaging)
     evaluate: int = 500  # updates between evaluations

@@ -3,7 +3,7 @@
 A small model waits for its kernels to start far longer than for what they compute. Recorded are the same kernels in
 the same order, so an update comes out as if it had not been recorded, dropout included: random numbers are a function
 of the seed that is set before each. What is recorded must not depend on anything but the shapes of its batch, which
-is so for packed texts filled up to a round number of tokens.
+is so for packed texts filled up to a round number of tokens, and for padded ones that a recurrence reads cell by cell.
 """
 
 import contextlib
@@ -16,8 +16,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.kernels.packed import ReplayError
-from regard.data.batches import Batch, Packed, Pairs
+from regard.data.batches import Batch, Packed, Pairs, Sequences
 from regard.layers.blocks import DecoderBlock, EncoderBlock
+from regard.models.recurrent import RecurrentTranslator
 from regard.runs.settings import Training
 from regard.training.distribution import World
 from regard.training.optimiser import normalise_
@@ -26,7 +27,8 @@ from regard.training.state import State
 _ROUND = 128  # tokens the longer side of a batch is filled up to a multiple of
 _PARTS = 8  # of which the other side is filled up to some, so that few shapes come
 _WARM = 2  # updates of a shape before it is recorded: libraries choose their kernels in the first ones
-_SHAPES = 4  # that are recorded; others are computed as they come
+_SHAPES = 32  # that are recorded; others are computed as they come
+_LENGTH = 8  # tokens the rows of padded texts are filled up to a multiple of
 
 Sums = Callable[[Batch], Float[Tensor, " n"]]  # leaves summed gradients in the weights
 
@@ -37,10 +39,23 @@ class Record:
 
     batch: Batch
     longest: tuple[int, ...]
-    gradients: Sequence[Tensor]  # which the second half reads: they must live as long as it does
+    between: Sequence[Tensor]  # which the second half reads: they must live as long as it does
     found: Float[Tensor, " n"]  # sums, then the norm of the gradient
     computing: torch.cuda.CUDAGraph
-    applying: torch.cuda.CUDAGraph
+    applying: torch.cuda.CUDAGraph  # which changes nothing if what was found is not finite
+    told: Float[Tensor, " n"]  # what was found, where the host can read it
+    arrived: torch.cuda.Event
+
+    def compute(self) -> None:
+        """The first half; what it finds is sent to the host on its way."""
+        self.computing.replay()
+        self.told.copy_(self.found, non_blocking=True)
+        self.arrived.record()
+
+    def values(self) -> list[float]:
+        """What was found. Waits for the first half alone."""
+        self.arrived.synchronize()
+        return self.told.tolist()
 
 
 class Replay:
@@ -49,6 +64,8 @@ class Replay:
     def __init__(self, state: State, settings: Training, sums: Sums) -> None:
         self.state, self.settings, self._sums = state, settings, sums
         self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        # One for all records: never are two under way, and what one leaves behind is used up before the next begins.
+        self._pool = torch.cuda.graph_pool_handle()
         self._records: dict[tuple[Any, ...], Record] = {}
         self._seen: dict[tuple[Any, ...], int] = {}
         self._compiled: dict[nn.Module, Any] = {}
@@ -64,8 +81,10 @@ class Replay:
         return settings.replay != "none" and alone and world.device.type == "cuda"
 
     def shaped(self, batch: Batch) -> Batch:
-        """Packed texts filled up to a round number of tokens, ready to be sent over; other batches as they are."""
-        if not _packed(batch):
+        """Texts filled up to a round shape, ready to be sent over; other batches as they are."""
+        if isinstance(self.state.model, RecurrentTranslator) and isinstance(batch, Pairs):
+            return Pairs(*(side.pinned() for side in rounded(batch.source, batch.target)))
+        if not _shaped(batch):
             return batch
         if isinstance(batch, Pairs):
             sides = filled_up(batch.source, batch.target)
@@ -74,7 +93,7 @@ class Replay:
 
     def record_of(self, batch: Batch) -> Record | None:
         """What to replay for a batch, already holding it; None while there is nothing."""
-        if self.refusal is not None or not _packed(batch):
+        if self.refusal is not None or not _shaped(batch):
             return None
         shape = tuple((tuple(part.shape), part.dtype) for part in _tensors(batch))
         known = self._records.get(shape)
@@ -105,14 +124,22 @@ class Replay:
         optimiser = self.state.optimiser
         computing, applying = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         optimiser.zero_grad(set_to_none=True)
-        with self._blocks_compiled(), torch.cuda.graph(computing, stream=self._stream):
+        with self._blocks_compiled(), torch.cuda.graph(computing, stream=self._stream, pool=self._pool):
             sums = self._sums(batch)
             gradients = gradients_of(self.state)
             norm = normalise_(gradients, sums[1].clamp(min=1), clip=self.settings.clip)
             found = torch.cat([sums, norm.to(sums)[None]])
-        with torch.cuda.graph(applying, stream=self._stream, pool=computing.pool()):
-            optimiser.step()
-        return Record(batch, _longest(batch), gradients, found, computing, applying)
+            astray = (~torch.stack([found[0], found[-1]]).isfinite()).any().float()
+        optimiser.found_inf = astray  # type: ignore[attr-defined]  # torch's way to tell it to leave all as it is
+        try:
+            with torch.cuda.graph(applying, stream=self._stream, pool=self._pool):
+                optimiser.step()
+        finally:
+            del optimiser.found_inf  # type: ignore[attr-defined]
+        told = torch.empty(found.shape, dtype=found.dtype, pin_memory=True)
+        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        between = [*gradients, astray]
+        return Record(batch, _longest(batch), between, found, computing, applying, told, arrived)
 
     @contextlib.contextmanager
     def _blocks_compiled(self) -> Iterator[None]:
@@ -141,10 +168,10 @@ def gradients_of(state: State) -> list[Tensor]:
     return [weight.grad for weight in trained if weight.grad is not None]
 
 
-def _packed(batch: Batch) -> bool:
-    if isinstance(batch, Pairs):
-        return isinstance(batch.source, Packed) and isinstance(batch.target, Packed)
-    return isinstance(batch, Packed)
+def _shaped(batch: Batch) -> bool:
+    """Whether a batch is of texts whose number and lengths are the device's affair alone."""
+    sides = (batch.source, batch.target) if isinstance(batch, Pairs) else (batch,)
+    return all(isinstance(side, Packed) or (isinstance(side, Sequences) and side.filled) for side in sides)
 
 
 def filled_up(*sides: Any) -> list[Packed]:
@@ -153,6 +180,13 @@ def filled_up(*sides: Any) -> list[Packed]:
     """
     most = _up(max(side.tokens.shape[0] for side in sides), _ROUND)
     return [side.filled_up(_up(side.tokens.shape[0], most // _PARTS), most) for side in sides]
+
+
+def rounded(*sides: Sequences) -> list[Sequences]:
+    """Padded texts in few shapes: as many rows as an eighth of a power of two, and rows of a round length."""
+    rows = len(sides[0])
+    rows = _up(rows, max((1 << (rows - 1).bit_length()) // _PARTS, 1))
+    return [side.filled_up(rows, _up(side.tokens.shape[1], _LENGTH)) for side in sides]
 
 
 def _up(count: int, to: int) -> int:
@@ -169,5 +203,6 @@ def _tensors(batch: Any) -> list[Tensor]:
 
 
 def _longest(batch: Any) -> tuple[int, ...]:
+    """Of packed texts, the only ones whose shape does not tell."""
     sides = (batch.source, batch.target) if isinstance(batch, Pairs) else (batch,)
-    return tuple(side.longest for side in sides)
+    return tuple(side.longest for side in sides if isinstance(side, Packed))

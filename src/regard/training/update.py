@@ -90,7 +90,7 @@ class Updater:
             with self._replay.aside():
                 return Pending(self._computed(work, stop=stop), self._metrics, stop=stop)
         torch.manual_seed(seed)  # again, for recording draws too
-        record.computing.replay()
+        record.compute()
         return Pending(record.found, self._metrics, stop=stop, record=record)
 
     def _computed(self, work: Work, *, stop: bool) -> Float[Tensor, " n"]:
@@ -122,11 +122,6 @@ class Updater:
         Waits for the GPU once: everything that has to be known comes over in one piece.
         """
         state, step = self.state, self.state.standing.step + 1
-        found = pending.sums if pending.record is not None else self._normalised(pending.sums)
-        values: list[float] = found.tolist()
-        total, count, stops, *metrics, length = values
-        if not (math.isfinite(total) and math.isfinite(length)):
-            raise RegardError(_not_finite(step, work.turn, total / max(count, 1), length))
         rate = rate_at(step, self.settings)
         for group in state.optimiser.param_groups:
             if isinstance(group["lr"], Tensor):
@@ -134,8 +129,14 @@ class Updater:
             else:
                 group["lr"] = rate
         if pending.record is not None:
-            pending.record.applying.replay()
+            pending.record.applying.replay()  # a GPU goes on while the host learns what was found
+            values = pending.record.values()
         else:
+            values = self._normalised(pending.sums).tolist()
+        total, count, stops, *metrics, length = values
+        if not (math.isfinite(total) and math.isfinite(length)):
+            raise RegardError(_not_finite(step, work.turn, total / max(count, 1), length))
+        if pending.record is None:
             state.optimiser.step()
         if state.mean is not None:
             state.mean.update(step)
