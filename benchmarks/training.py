@@ -1,22 +1,26 @@
 """Training beside torch.nn.Transformer: real tokens a second, in one run, every contender on the same data.
 
     python benchmarks/training.py --data data/multi30k                    # two cores, about two minutes
-    python benchmarks/training.py --data data/multi30k --device cuda
+    python benchmarks/training.py --data data/multi30k --device cuda --sizes base big --tokens 16384 32768 --peers bucketed
 
 All train a Transformer of one size on Multi30k English → German with one vocabulary of 10,000: dropout, label smoothing,
 clipping and AdamW included. torch.nn.Transformer gets padded batches, random ones and ones of like lengths, in each
 precision; regard gets random sentences, packed. A round is one update of each, in a shuffled order. What counts is
-real tokens of both sides, so filling counts as nothing.
+real tokens of both sides, so filling counts as nothing. The batches of torch.nn.Transformer are made beforehand; ours
+are made while it trains, as always.
 """
 
 import argparse
+import gc
 import json
 import os
 import random
 import statistics
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,8 @@ from regard.models.transformer import TransformerConfig
 from regard.runs.settings import Training
 
 PEAK = 990e12  # dense bfloat16 operations a second of an H100 or H200
+AHEAD = 64  # batches of torch.nn.Transformer
+BEGAN = time.perf_counter()
 
 
 def data_of(folder: Path, size: int, kept: Path | None = None) -> PairFeed:
@@ -93,20 +99,41 @@ def operations(config: TransformerConfig, feed: PairFeed) -> float:
     return float(total / (source.sum() + target.sum()))
 
 
+def warmed(contenders: dict[str, Update], device: str) -> dict[str, float]:
+    """Let everyone begin; the megabytes that each took, above what there was.
+
+    On a GPU from the first update on, optimiser included: later, what is replayed asks the allocator for nothing.
+    """
+    peaks = {}
+    for name, update in contenders.items():
+        if device == "cuda":
+            count = 12 if name.startswith("regard") else 4  # until all is recorded that will be
+            peaks[name] = peak_megabytes(lambda n=count, update=update: [update() for _ in range(n)], device)  # type: ignore[misc]
+        else:
+            update()
+        say(f"{name} has begun")
+    return peaks
+
+
 def rates(contenders: dict[str, Update], rounds: int, each: int, device: str) -> dict[str, list[float]]:
     """Real tokens a second of every contender in every round, which is `each` updates; interleaved."""
-    for update in contenders.values():
-        for _ in range(12 if device == "cuda" else 1):  # until all is recorded that will be
-            update()
     found: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
+    for number in range(rounds):
         for name in random.sample(list(contenders), len(contenders)):
             wait(device)
             start = time.perf_counter()
             tokens = sum(contenders[name]() for _ in range(each))
             wait(device)
             found[name].append(tokens / (time.perf_counter() - start))
+        say(
+            f"round {number + 1}: " + ", ".join(f"{name} {values[-1]:,.0f}" for name, values in found.items())
+        )
     return found
+
+
+def say(line: str) -> None:
+    """How far it has come."""
+    print(f"{time.perf_counter() - BEGAN:6.1f} s  {line}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -115,26 +142,38 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data/multi30k"))
     parser.add_argument("--kept", type=Path, help="a file for the tokens, to be made if it is not there")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--size", default="base", choices=["tiny", "base", "big"])
+    parser.add_argument("--sizes", nargs="+", default=["base"], choices=["tiny", "base", "big"])
     parser.add_argument(
         "--tokens", type=int, nargs="*", default=[], help="of both sides in a batch, on a GPU"
     )
     parser.add_argument("--precisions", nargs="+", default=["bfloat16"], help="of torch.nn.Transformer")
+    parser.add_argument(
+        "--peers", nargs="+", default=["random", "bucketed"], help="batches of torch.nn.Transformer"
+    )
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--each", type=int, help="updates in a round")
     parser.add_argument("--seconds", type=float, default=1e9, help="no new contest is begun after these")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/training"))
     chosen = parser.parse_args()
-    began = time.monotonic()
-    config = replace(getattr(transformer, chosen.size)(), tied="all", dropout=0.1)
     feed = data_of(chosen.data, 10_000, chosen.kept)
-    config = replace(config, source_vocabulary=10_000, target_vocabulary=10_000)
-    about = {**machine(), "size": chosen.size}
-    tables = []
-    for tokens in chosen.tokens or [0]:
-        if time.monotonic() - began < chosen.seconds:
-            tables.append(contest(config, feed, tokens, chosen))
+    about, tables = machine(), []
+    for size in chosen.sizes:
+        config = replace(
+            getattr(transformer, size)(),
+            tied="all",
+            dropout=0.1,
+            source_vocabulary=10_000,
+            target_vocabulary=10_000,
+        )
+        for tokens in chosen.tokens or [0]:
+            if time.perf_counter() - BEGAN > chosen.seconds:
+                continue
+            say(f"{size}, {tokens or 'few'} tokens")
+            tables.append({"size": size, **contest(config, feed, tokens, chosen)})
             write(chosen.out, about, tables)
+            torch.compiler.reset()  # or the next would be compiled for sizes that vary
+            gc.collect()
+    print(chosen.out.with_suffix(".md").read_text())
 
 
 def contest(
@@ -148,8 +187,8 @@ def contest(
     peers = {"random": in_random_order(count, rows, 1), "bucketed": in_buckets(feed, budget, 2)}
     contenders: dict[str, Update] = {}
     for dtype in (getattr(torch, name) for name in chosen.precisions):
-        for name, order in peers.items():
-            batches = map(feed.batch, order)
+        for name in chosen.peers:
+            batches = cycle([feed.batch(samples) for samples in islice(peers[name], AHEAD)])
             contenders[f"torch, {name}, {_name(dtype)}"] = peer_updates(Peer(config), batches, dtype, device)
     settings = Training(batch=budget, precision="bfloat16")
     if device == "cpu":
@@ -162,8 +201,9 @@ def contest(
         for name, way in ways.items():
             contenders[name] = our_updates(config, feed, as_packed(feed, budget, 3), way, device)
     each = chosen.each or (1 if device == "cpu" else 10)
+    peaks = warmed(contenders, device)
     found = rates(contenders, chosen.rounds, each, device)
-    peaks = {name: peak_megabytes(update, device) for name, update in contenders.items()}
+    peaks = peaks or {name: peak_megabytes(update, device) for name, update in contenders.items()}
     return {
         "sentences": rows,
         "updates a round": each,
@@ -188,20 +228,20 @@ def write(out: Path, about: dict[str, Any], tables: list[dict[str, Any]]) -> Non
         "",
     ]
     for table in tables:
-        ours = statistics.median(table["rates"]["regard"])
-        lines += [f"## {table['sentences']} sentences a batch", ""]
-        lines += ["| contender | real tokens/s | 1st to 9th decile | regard is | utilisation | peak MB |"]
+        medians = {name: statistics.median(values) for name, values in table["rates"].items()}
+        ours = max((name for name in medians if name.startswith("regard")), key=medians.__getitem__)
+        lines += [f"## {table['size']}, {table['sentences']:,} sentences a batch", ""]
+        lines += [f"| contender | real tokens/s | 1st to 9th decile | {ours} is | utilisation | peak MB |"]
         lines += ["|---|---:|---:|---:|---:|---:|"]
         for name, values in table["rates"].items():
-            middle, (low, high) = statistics.median(values), spread(values)
+            middle, (low, high) = medians[name], spread(values)
             used = f"{middle * table['operations a token'] / PEAK:.1%}" if "gpu" in about else ""
             lines.append(
-                f"| {name} | {middle:,.0f} | {low:,.0f} – {high:,.0f} | {ours / middle:.2f}× | {used} | "
+                f"| {name} | {middle:,.0f} | {low:,.0f} – {high:,.0f} | {medians[ours] / middle:.2f}× | {used} | "
                 f"{table['megabytes'][name]:,} |"
             )
         lines.append("")
     out.with_suffix(".md").write_text("\n".join(lines))
-    print("\n".join(lines))
 
 
 if __name__ == "__main__":
