@@ -273,3 +273,17 @@ def test_a_gpu_gives_packed_texts_the_loss_of_float64(positions: Any) -> None:
         for mine, other in zip(one.parameters(), exact.parameters(), strict=True):
             if other.grad is not None and mine.grad is not None:
                 torch.testing.assert_close(mine.grad.double().cpu(), other.grad, rtol=1e-2, atol=1e-3)
+
+
+@gpu
+def test_mixed_precision_on_a_gpu_has_the_gradients_of_float64_within_its_rounding() -> None:
+    exact, batch = model(dropout=0.0).double(), feed().batch(range(60))
+    exact.loss(batch).total.backward()
+    one = model(dropout=0.0).cuda()
+    with torch.autocast("cuda", torch.bfloat16):
+        loss = one.loss(batch.to("cuda"))
+    loss.total.backward()
+    for mine, other in zip(one.parameters(), exact.parameters(), strict=True):
+        assert mine.grad is not None
+        assert other.grad is not None
+        assert (mine.grad.double().cpu() - other.grad).norm() < 0.03 * other.grad.norm()

@@ -109,4 +109,29 @@ class Residual(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b d"], layer: Layer) -> Float[Tensor, "*b d"]:
         """x, and what `layer` makes of it."""
+        if isinstance(self.norm, nn.LayerNorm) and self._fits_a_kernel(x, self.norm):
+            from regard.layers.kernels.residual import added, forked
+
+            x, normed = forked(x, self.norm, torch.get_autocast_dtype("cuda"))
+            return added(x, layer(normed), self.dropout.p if self.training else 0.0)
         return self.placement(x, lambda y: self.dropout(layer(y)), self.norm, self.depth)
+
+    def _fits_a_kernel(self, x: Tensor, norm: nn.LayerNorm) -> bool:
+        """Whether it is x + f(norm(x)) in mixed precision on a GPU. What is compiled becomes a kernel of its own."""
+        hooks = (part._forward_hooks or part._forward_pre_hooks for part in (norm, self.dropout, self.depth))
+        return (
+            _TRITON
+            and x.is_cuda
+            and self.placement is before
+            and torch.is_autocast_enabled("cuda")
+            and torch.get_autocast_dtype("cuda").itemsize == 2
+            and x.dtype == norm.weight.dtype == torch.float32
+            and norm.bias is not None
+            and norm.weight.shape == x.shape[-1:]
+            and 0 < x.shape[-1] <= _WIDEST
+            and x.numel() > 0
+            and self.dropout.p < 1.0
+            and not (self.training and self.depth.skip)
+            and not torch.compiler.is_compiling()
+            and not any(hooks)
+        )
