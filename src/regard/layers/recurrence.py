@@ -83,29 +83,34 @@ class Recurrence(nn.Module):
     def read_on(
         self, x: Float[Tensor, "b n i"], lengths: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b n _width"], Float[Tensor, "b _depth _parts _width"]]:
-        """`read`, cell by cell, without waiting to learn how long the sequences are. An empty one ends in zeros."""
-        real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
-        ways = 2 if self.stack.bidirectional else 1
-        x, last = torch.where(real[..., None], x, 0.0), []
+        """`read`, step by step, without waiting to learn how long the sequences are. An empty one ends in zeros."""
+        real = torch.arange(x.shape[1], device=x.device)[:, None] < lengths
+        x, last = torch.where(real[..., None], x.transpose(0, 1), 0.0), []
         for layer in range(self.depth):
             if layer and self.stack.dropout:
                 x = F.dropout(x, self.stack.dropout, self.training)
-            found = [self._read_one_way(x, real, layer, back=bool(way)) for way in range(ways)]
-            states, ends = (torch.cat(parts, -1) for parts in zip(*found, strict=True))
+            states, ends = self._read_layer(x, real, layer)
             x = torch.where(real[..., None], states, 0.0)
             last.append(ends)
-        return x, torch.stack(last, 1)
+        return x.transpose(0, 1), torch.stack(last, 1)
 
-    def _read_one_way(self, x: Tensor, real: Tensor, layer: int, *, back: bool) -> tuple[Tensor, Tensor]:
-        """[b, n, width / ways] and [b, parts, width / ways]; where nothing is real, a state stays as it is."""
-        count = x.shape[1]
-        state = x.new_zeros(x.shape[0], self.parts, self.stack.hidden_size)
-        states = [state[:, 0]] * count
-        for at in reversed(range(count)) if back else range(count):
-            now = self._cell(x[:, at], state, f"{layer}_reverse" if back else f"{layer}")
-            state = torch.where(real[:, at, None, None], now, state.to(now.dtype))
-            states[at] = state[:, 0]
-        return torch.stack(states, 1), state
+    def _read_layer(self, x: Tensor, real: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """[n, b, width] and [b, parts, width]. Both ways go side by side; where nothing is real, a state stays."""
+        ways = ["", "_reverse"] if self.stack.bidirectional else [""]
+        weights = [self._weights(f"{layer}{way}") for way in ways]
+        given = torch.stack([_along(F.linear(x, w, c), back) for back, (w, _, c, _) in enumerate(weights)], 1)
+        within = torch.stack([_along(real, back) for back in range(len(ways))], 1)[..., None]
+        matrix = torch.stack([u for _, u, _, _ in weights]).mT.to(given.dtype)
+        offset = torch.stack([d for _, _, _, d in weights])[:, None].to(given.dtype)
+        state = given.new_zeros(self.parts, len(ways), x.shape[1], self.stack.hidden_size).unbind(0)
+        states = []
+        for gates, counts in zip(given.unbind(0), within.unbind(0), strict=True):
+            new = _moved(self.cell, gates, torch.baddbmm(offset, state[0], matrix), state)
+            state = tuple(torch.where(counts, *parts) for parts in zip(new, state, strict=True))
+            states.append(state[0])
+        sides = torch.stack(states).unbind(1)
+        beside = torch.cat([_along(side, back) for back, side in enumerate(sides)], -1)
+        return beside, rearrange(torch.stack(state), "part way b w -> b part (way w)")
 
     def step(
         self, x: Float[Tensor, "b i"], state: Float[Tensor, "b depth parts width"]
@@ -115,13 +120,16 @@ class Recurrence(nn.Module):
         for layer in range(self.depth):
             if layer and self.stack.dropout:
                 x = F.dropout(x, self.stack.dropout, self.training)
-            states.append(self._cell(x, state[:, layer], f"{layer}"))
+            states.append(self._cell(x, state[:, layer], layer))
             x = states[-1][:, 0]
         return torch.stack(states, dim=1)
 
-    def _cell(self, x: Tensor, state: Tensor, layer: str) -> Tensor:
+    def _weights(self, layer: str) -> list[Tensor]:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        weights = [getattr(self.stack, f"{name}_l{layer}") for name in names]
+        return [getattr(self.stack, f"{name}_l{layer}") for name in names]
+
+    def _cell(self, x: Tensor, state: Tensor, layer: int) -> Tensor:
+        weights = self._weights(f"{layer}")
         if self.cell == "lstm":
             return torch.stack(torch.lstm_cell(x, [state[:, 0], state[:, 1]], *weights), dim=1)
         cell = torch.gru_cell if self.cell == "gru" else torch.rnn_tanh_cell
@@ -136,3 +144,29 @@ class Recurrence(nn.Module):
         ways = 2 if self.stack.bidirectional else 1
         parts = rearrange(state, "b depth part (way w) -> part (depth way) b w", way=ways).contiguous()
         return (parts[0], parts[1]) if self.parts == 2 else parts[0]
+
+
+def _along(x: Tensor, back: int) -> Tensor:
+    """As it is read: from the left, or from the right."""
+    return x.flip(0) if back else x
+
+
+def _moved(cell: Cell, new: Tensor, old: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """A state after one step, from what its input and itself say to the gates, all [ways, b, …]."""
+    hidden = state[0]
+    if cell == "rnn":
+        return (torch.tanh(new + old),)
+    if new.is_cuda:  # one kernel instead of a dozen
+        flat = [part.flatten(0, 1) for part in (new, old, *state)]
+        if cell == "gru":
+            return (torch.ops.aten._thnn_fused_gru_cell(flat[0], flat[1], flat[2])[0].view_as(hidden),)
+        found = torch.ops.aten._thnn_fused_lstm_cell(flat[0], flat[1], flat[3])[:2]
+        return tuple(part.view_as(hidden) for part in found)
+    if cell == "gru":
+        (reset, update, fresh), (reset_too, update_too, kept) = new.chunk(3, -1), old.chunk(3, -1)
+        held = torch.sigmoid(update + update_too)
+        return (torch.lerp(torch.tanh(fresh + torch.sigmoid(reset + reset_too) * kept), hidden, held),)
+    gates = (new + old).chunk(4, -1)
+    let_in, forget, let_out = (torch.sigmoid(gates[number]) for number in (0, 1, 3))
+    memory = forget * state[1] + let_in * torch.tanh(gates[2])
+    return let_out * torch.tanh(memory), memory
