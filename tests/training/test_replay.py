@@ -18,6 +18,7 @@ from regard.data.batches import Packed, Pairs, Sequences
 from regard.data.corpus import Corpus
 from regard.data.feeds import PairFeed
 from regard.errors import RegardError
+from regard.models.layout import layout_of
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.finding import find
@@ -97,6 +98,25 @@ def test_filled_up_batches_have_round_shapes_and_the_same_loss() -> None:
     for *sizes, rows in shapes:
         assert rows in (128, 256)
         assert all(size % (rows // 8) == 0 for size in sizes)
+
+
+def test_what_fills_up_packed_texts_cannot_matter() -> None:
+    batch = feed().batch(range(20))
+    filled, found = Pairs(*filled_up(batch.source, batch.target)), []
+    for rubbish in (0.0, torch.nan):
+        one = model(dropout=0.0, norm="before").double()
+        with torch.no_grad():
+            one.target_embedding.table[0] = rubbish  # filling is token 0, which is in no text
+        vectors = one.encode(filled.source)[filled.source.lengths.sum() :]
+        assert vectors.isfinite().all()
+        with torch.no_grad():
+            words = torch.where(one.target_embedding.table.isnan(), 0.0, one.target_embedding.table)
+        logits = one._decode(filled, layout_of(filled.target)) @ words.mT
+        logits.square().sum().backward()
+        found.append([logits, *(weight.grad for weight in one.parameters())])
+    for clean, soiled in zip(*found, strict=True):
+        assert clean is not None
+        assert torch.equal(clean, soiled)
 
 
 def test_padded_texts_of_many_lengths_come_in_few_shapes() -> None:

@@ -103,7 +103,7 @@ class MultiHeadAttention(nn.Module):
             reach = reach_of(mask, query, query)
             return self.within(zero_unused(query, reach), reach, mask=mask)
         reach = reach_of(mask, query, key)
-        looking, seen = (None, None) if reach is None else (reach.looking(), reach.seen())
+        looking, seen = (None, None) if reach is None or reach.clean else (reach.looking(), reach.seen())
         memory = self.remember(_zeroed(key, seen), None if value is None else _zeroed(value, seen))
         projected = self.input.queries(_zeroed(query, looking))
         return self._mix(projected, memory, mask, reach)
@@ -189,7 +189,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         call = self._call(query, memory.key, mask, offset)
         # Where those that look are those that are seen, no unused position is left once the input has none.
-        tidied = tidied or (reach is not None and reach.mirrored and self.bias is None)
+        tidied = tidied or (reach is not None and (reach.clean or (reach.mirrored and self.bias is None)))
         dropout = self.dropout if self.training else 0.0
         mixed = attend_within(call, memory.value, call.reach(reach), dropout=dropout, tidied=tidied)
         return self.output(mixed.transpose(-2, -3).flatten(-2))
@@ -220,7 +220,7 @@ def zero_unused(x: Float[Tensor, "*b n d"], reach: Reach | None) -> Float[Tensor
 
     Attention itself ignores them, but what is in them would reach the gradient of the weights around it.
     """
-    if reach is None:
+    if reach is None or reach.clean:
         return x
     if reach.mirrored:
         return _zeroed(x, reach.queries)

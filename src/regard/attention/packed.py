@@ -43,6 +43,7 @@ class _Packed(Mask):
             paired=packs.same,
             leading=True,
             packs=packs,
+            clean=packs.queries.clean and packs.keys.clean,
         )
 
     def _device(self) -> torch.device:

@@ -25,6 +25,7 @@ class Packing:
     longest: int
     shortest: int
     filled: bool
+    clean: bool = False  # filling holds nothing but numbers, so that what is multiplied by 0 there is 0
 
     @classmethod
     def of(cls, lengths: Int[Tensor, " s"], *, size: int | None = None) -> "Packing":

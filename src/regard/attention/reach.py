@@ -74,6 +74,7 @@ class Reach:
     paired: bool = False  # `queries` and `keys` are one set: the real positions of a padded sequence
     leading: bool = False  # and that set is the first positions: padded on the right
     packs: Packs | None = None  # what is packed: `queries` and `keys` are then those that look and those seen
+    clean: bool = False  # positions that are not used hold nothing but numbers: there is nothing to tidy up
 
     def __and__(self, other: "Reach") -> "Reach":
         if (self.packs and not other.plain) or (other.packs and not self.plain):
@@ -92,6 +93,7 @@ class Reach:
             paired=len(padded) > 0 and all(side.paired for side in padded),
             leading=all(side.leading for side in padded),
             packs=self.packs or other.packs,
+            clean=len(padded) > 0 and all(side.clean for side in padded) and self.rest is other.rest is None,
         )
         # j − i counts in the row; inside a sequence it means the same where the two sides lie alike, and else nothing.
         across = reach.packs is not None and not reach.packs.same and (low, high) != (None, None)

@@ -47,6 +47,7 @@ class Classifier(Labelling[Texts]):
     def scores(self, inputs: Texts) -> Float[Tensor, "b classes"]:
         """How well each class fits, before softmax."""
         layout = layout_of(inputs)
-        x = through(self.encoder, self.embedding(inputs.tokens, offset=layout.offset), layout.own())
+        x = layout.tidied(self.embedding(inputs.tokens, offset=layout.offset))
+        x = through(self.encoder, x, layout.own())
         pooled = encoded(self.norm(x), layout).pooled(self.config.pooling, self.pooling)
         return self.output(self.dropout(pooled))

@@ -25,6 +25,10 @@ class Layout(ABC):
     def offset(self) -> Offset:
         """Where the tokens stand."""
 
+    def tidied(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
+        """The vectors of some texts, as those must be that masks of this layout are for."""
+        return x
+
     @abstractmethod
     def own(self) -> Mask:
         """Every sequence sees itself."""
@@ -71,6 +75,10 @@ class InOneRow(Layout):
         """Each where it stands in its own sequence."""
         return Placed(self.packing.places, self.packing.longest)
 
+    def tidied(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
+        """Zeros for filling: once, rather than in every block."""
+        return torch.where(self.packing.real[:, None], x, 0.0) if self.packing.filled else x
+
     @cached_property
     def _own(self) -> Mask:
         return packed(self.packing)
@@ -94,8 +102,9 @@ def layout_of(texts: Texts) -> Layout:
 
 
 def packing_of(texts: Packed) -> Packing:
-    """How packed texts lie, from numbers that are known without waiting for a GPU."""
-    return Packing(texts.lengths, texts.tokens.shape[0], texts.longest, texts.shortest, texts.filled)
+    """How packed texts lie, from numbers that are known without waiting for a GPU. Their vectors are to be `tidied`."""
+    size = texts.tokens.shape[0]
+    return Packing(texts.lengths, size, texts.longest, texts.shortest, texts.filled, clean=True)
 
 
 def read_late(target: Texts, layout: Layout) -> Int[Tensor, "*b t"]:

@@ -67,7 +67,7 @@ class Transformer(Writing[Texts]):
     def read(self, source: Texts) -> Encoded:
         """The same, with how they lie."""
         layout = layout_of(source)
-        x = self._reader()(source.tokens, offset=layout.offset)
+        x = layout.tidied(self._reader()(source.tokens, offset=layout.offset))
         return encoded(self.encoder_norm(through(self.encoder, x, layout.own())), layout)
 
     def _reader(self) -> Embedding:
