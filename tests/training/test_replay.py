@@ -153,7 +153,7 @@ gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="recording is for
 def recurrent(**changes: Any) -> RecurrentTranslator:
     torch.manual_seed(0)
     config = RecurrentConfig(width=32, embedding_width=24, source_vocabulary=50, target_vocabulary=50)
-    return RecurrentTranslator(replace(config, dropout=0.1, **changes))
+    return RecurrentTranslator(replace(config, **{"dropout": 0.1, **changes}))
 
 
 def updates(
@@ -202,7 +202,7 @@ def test_what_is_replayed_comes_out_as_what_is_not(changes: dict[str, Any]) -> N
     [
         {"attention": "additive"},
         {"attention": "bilinear", "wiring": "recurrent-context", "cell": "gru"},
-        {"attention": "additive", "depth": 2},
+        {"attention": "additive", "depth": 2, "dropout": 0.0},  # cuDNN's own random numbers know no seed
     ],
     ids=str,
 )
