@@ -17,15 +17,16 @@ def _row(SCORES, TARGETS, FOUND, stride, count, smoothing, VOCABULARY: tl.conste
     target = tl.load(TARGETS + row)
     columns = tl.arange(0, FULL)
     inside = columns < VOCABULARY
+    aimed = tl.load(SCORES + row * stride + tl.maximum(target, 0)).to(tl.float32)
     score = tl.load(SCORES + row * stride + columns, inside, float("-inf")).to(tl.float32)
     top = tl.max(score)
     weight = tl.exp(score - top)
     total = tl.sum(weight)
     lse = top + tl.log(total)
     real = target >= 0
-    nll = lse - tl.sum(tl.where(columns == target, score, 0.0))
+    nll = lse - aimed
     even = lse - tl.sum(tl.where(inside, score, 0.0)) / VOCABULARY
-    right = tl.where(tl.argmax(score, 0) == target, 1.0, 0.0)
+    right = tl.where(aimed >= top, 1.0, 0.0)
     tl.store(FOUND + row, tl.where(real, (1.0 - smoothing) * nll + smoothing * even, 0.0))
     tl.store(FOUND + count + row, tl.where(real, nll, 0.0))
     tl.store(FOUND + 2 * count + row, tl.where(real, right, 0.0))
