@@ -12,6 +12,7 @@ from regard.attention.biases import Bias
 from regard.attention.call import Call
 from regard.attention.keyvalue import KeyValue
 from regard.attention.lineage import SharedPast
+from regard.attention.linear import applied
 from regard.attention.masks import Mask
 from regard.attention.projection import InProjection, glorot
 from regard.attention.reach import Extent, Reach
@@ -192,7 +193,7 @@ class MultiHeadAttention(nn.Module):
         tidied = tidied or (reach is not None and (reach.clean or (reach.mirrored and self.bias is None)))
         dropout = self.dropout if self.training else 0.0
         mixed = attend_within(call, memory.value, call.reach(reach), dropout=dropout, tidied=tidied)
-        return self.output(mixed.transpose(-2, -3).flatten(-2))
+        return applied(self.output, mixed.transpose(-2, -3).flatten(-2))
 
     def _kept(self, key: Tensor, value: Tensor, offset: int | Tensor) -> KeyValue:
         key, value = self._split(key, self.kv_heads), self._split(value, self.kv_heads)

@@ -3,7 +3,8 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
+
+from regard.attention.linear import applied, linear
 
 Three = tuple[int, int, int]
 
@@ -30,21 +31,21 @@ class InProjection(nn.Module):
     def together(self, x: Float[Tensor, "*batch n d"]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of one input, in one product when the maps are one matrix."""
         if self.packed:
-            query, key, value = self.all(x).split(self.outputs, dim=-1)
+            query, key, value = torch.split(applied(self.all, x), list(self.outputs), dim=-1)
             return query, key, value
         return self.queries(x), self.keys(x), self.values(x)
 
     def queries(self, x: Float[Tensor, "*batch q d"]) -> Tensor:
         """W_q x."""
-        return F.linear(x, *self._parts()[0])
+        return linear(x, *self._parts()[0])
 
     def keys(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
         """W_k x."""
-        return F.linear(x, *self._parts()[1])
+        return linear(x, *self._parts()[1])
 
     def values(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
         """W_v x."""
-        return F.linear(x, *self._parts()[2])
+        return linear(x, *self._parts()[2])
 
     def memory(self, x: Float[Tensor, "*batch k d"]) -> tuple[Tensor, Tensor]:
         """Keys and values of one input, in one product when the maps are one matrix."""
@@ -52,7 +53,7 @@ class InProjection(nn.Module):
             return self.keys(x), self.values(x)
         asking = self.outputs[0]
         bias = None if self.all.bias is None else self.all.bias[asking:]
-        key, value = torch.split(F.linear(x, self.all.weight[asking:], bias), list(self.outputs[1:]), dim=-1)
+        key, value = torch.split(linear(x, self.all.weight[asking:], bias), list(self.outputs[1:]), dim=-1)
         return key, value
 
     def _parts(self) -> list[tuple[Tensor, Tensor | None]]:
@@ -64,9 +65,9 @@ class InProjection(nn.Module):
         return list(zip(weights, biases, strict=True))
 
 
-def glorot(linear: nn.Linear) -> nn.Linear:
+def glorot(layer: nn.Linear) -> nn.Linear:
     """Start a layer as the projections start: Glorot's uniform weights, no bias."""
-    nn.init.xavier_uniform_(linear.weight)
-    if linear.bias is not None:
-        nn.init.zeros_(linear.bias)
-    return linear
+    nn.init.xavier_uniform_(layer.weight)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer

@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.linear import applied
 from regard.attention.projection import glorot
 from regard.layers.dropout import Dropout
 
@@ -29,7 +30,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The same map at every position."""
-        return self.outer(self.dropout(self.activation(self.inner(x))))
+        return applied(self.outer, self.dropout(self.activation(applied(self.inner, x))))
 
 
 class SwiGLU(nn.Module):
@@ -44,4 +45,5 @@ class SwiGLU(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The same map at every position."""
-        return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))
+        gate = F.silu(applied(self.gate, x))
+        return applied(self.outer, self.dropout(gate * applied(self.inner, x)))

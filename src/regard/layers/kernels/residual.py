@@ -12,6 +12,9 @@ import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from regard.attention.kernels.columns import column_sums
 
 _TILE = 2048  # numbers of a tile
 _PROGRAMS = 528  # that share the rows of a backward pass: four for each multiprocessor of an H200
@@ -137,6 +140,7 @@ class _Forked(torch.autograd.Function):
         return x.view_as(x), out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, around, slope):  # type: ignore[no-untyped-def]
         x, weight, mean, spread = ctx.saved_tensors
         if slope is None:
@@ -152,7 +156,7 @@ class _Forked(torch.autograd.Function):
             x, slope, slope if around is None else around, to_x, weight, mean, spread, parts, count,
             HAS_AROUND=around is not None, **sizes,
         )  # fmt: skip
-        to_weight, to_bias = parts.sum(1).to(weight.dtype)
+        to_weight, to_bias = column_sums(parts).to(weight.dtype)
         return to_x, to_weight, to_bias, None, None
 
 
@@ -167,6 +171,7 @@ class _Added(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         grad, (seed,) = grad.contiguous(), ctx.saved_tensors
         to_f = torch.empty(grad.shape, dtype=ctx.dtype, device=grad.device)
