@@ -87,9 +87,9 @@ class Replay:
         if not _shaped(batch):
             return batch
         if isinstance(batch, Pairs):
-            sides = filled_up(batch.source, batch.target)
+            sides = filled_up(batch.source, batch.target, budget=self.settings.batch)
             return Pairs(*(side.pinned() for side in sides))
-        return filled_up(batch)[0].pinned()
+        return filled_up(batch, budget=self.settings.batch)[0].pinned()
 
     def record_of(self, batch: Batch) -> Record | None:
         """What to replay for a batch, already holding it; None while there is nothing."""
@@ -174,11 +174,14 @@ def _shaped(batch: Batch) -> bool:
     return all(isinstance(side, Packed) or (isinstance(side, Sequences) and side.filled) for side in sides)
 
 
-def filled_up(*sides: Any) -> list[Packed]:
-    """The sides of a batch in few shapes: the longer in a multiple of some tokens, the others in eighths of that, each
-    with as many lengths as the longer has tokens, of which those too many are 0.
+def filled_up(*sides: Any, budget: int) -> list[Packed]:
+    """The sides of a batch in few shapes, each with as many lengths as the longer has tokens, those too many 0.
+
+    The longer side has a multiple of some tokens, or of an eighth of what it may have if it has far fewer: the last batch
+    of an epoch is small, and each time another. The other has eighths of the longer.
     """
-    most = _up(max(side.tokens.shape[0] for side in sides), _ROUND)
+    longest, part = max(side.tokens.shape[0] for side in sides), _up(budget, _ROUND) // _PARTS
+    most = _up(longest, _ROUND if longest > (_PARTS - 1) * part else part)
     return [side.filled_up(_up(side.tokens.shape[0], most // _PARTS), most) for side in sides]
 
 
