@@ -150,6 +150,7 @@ def main() -> None:
     parser.add_argument(
         "--peers", nargs="+", default=["random", "bucketed"], help="batches of torch.nn.Transformer"
     )
+    parser.add_argument("--ways", nargs="+", default=["recorded", "compiled"], help="of ours, on a GPU")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--each", type=int, help="updates in a round")
     parser.add_argument("--seconds", type=float, default=1e9, help="no new contest is begun after these")
@@ -194,12 +195,9 @@ def contest(
     if device == "cpu":
         contenders["regard"] = our_updates(config, feed, in_random_order(count, rows, 3), settings, device)
     else:
-        ways = {
-            "regard": replace(settings, replay="recorded"),
-            "regard, compiled": replace(settings, replay="compiled"),
-        }
-        for name, way in ways.items():
-            contenders[name] = our_updates(config, feed, as_packed(feed, budget, 3), way, device)
+        for way in chosen.ways:
+            order, how = as_packed(feed, budget, 3), replace(settings, replay=way)
+            contenders[f"regard, {way}"] = our_updates(config, feed, order, how, device)
     each = chosen.each or (1 if device == "cpu" else 10)
     peaks = warmed(contenders, device)
     found = rates(contenders, chosen.rounds, each, device)
