@@ -1,7 +1,7 @@
 """Linear maps in mixed precision on a GPU, whose gradients come out as their weights are: in float32, at once.
 
-Autocast makes the gradient of a weight in 16 bits and casts it, and sums the gradient of a bias by a kernel that is slow for
-tall matrices. Everything else is torch's.
+Autocast makes the gradient of a weight in 16 bits and casts it, sums the gradient of a bias by a kernel that is slow for
+tall matrices, and gives a ReLU passes of its own. Everything else is torch's.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ _TRITON = importlib.util.find_spec("triton") is not None
 
 def applied(layer: nn.Module, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
     """`layer(x)`."""
-    if type(layer) is not nn.Linear or layer._forward_hooks or layer._forward_pre_hooks:
+    if type(layer) is not nn.Linear or _hooked(layer):
         return layer(x)
     return linear(x, layer.weight, layer.bias)
 
@@ -25,7 +25,7 @@ def applied(layer: nn.Module, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]
 def linear(
     x: Float[Tensor, "*b d"], weight: Float[Tensor, "e d"], bias: Float[Tensor, " e"] | None
 ) -> Float[Tensor, "*b e"]:
-    """x Wᵀ + b."""
+    """`F.linear(x, weight, bias)`."""
     if not _mixed(x, weight):
         return F.linear(x, weight, bias)
     return _Linear.apply(x, weight, bias, torch.get_autocast_dtype("cuda"))  # type: ignore[no-untyped-call]
@@ -44,6 +44,17 @@ def _mixed(x: Tensor, weight: Tensor) -> bool:
     )
 
 
+def rectified(layer: nn.Module, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
+    """`relu(layer(x))`."""
+    if type(layer) is nn.Linear and layer.bias is not None and _mixed(x, layer.weight) and not _hooked(layer):
+        return _Rectified.apply(x, layer.weight, layer.bias, torch.get_autocast_dtype("cuda"))  # type: ignore[no-untyped-call]
+    return F.relu(applied(layer, x))
+
+
+def _hooked(layer: nn.Module) -> bool:
+    return bool(layer._forward_hooks or layer._forward_pre_hooks)
+
+
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias, dtype):  # type: ignore[no-untyped-def]
@@ -59,12 +70,34 @@ class _Linear(torch.autograd.Function):
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         from regard.attention.kernels.columns import column_sums
 
-        rows, narrow = ctx.saved_tensors
-        (shape, dtype), slope = ctx.like, grad.reshape(-1, grad.shape[-1])
-        to_x, to_weight, to_bias = ctx.needs_input_grad[:3]
-        return (
-            (slope @ narrow).to(dtype).view(shape) if to_x else None,
-            torch.mm(slope.t(), rows, out_dtype=torch.float32) if to_weight else None,
-            column_sums(slope) if to_bias else None,
-            None,
-        )
+        slope = grad.reshape(-1, grad.shape[-1])
+        return *_products(ctx, slope), column_sums(slope) if ctx.needs_input_grad[2] else None, None
+
+
+class _Rectified(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias, dtype):  # type: ignore[no-untyped-def]
+        rows, narrow = x.reshape(-1, x.shape[-1]).to(dtype), weight.to(dtype)
+        with torch.autocast("cuda", enabled=False):  # the product itself adds the bias and rectifies
+            out = torch.ops.aten._addmm_activation(bias.to(dtype), rows, narrow.t())
+        ctx.save_for_backward(rows, narrow, out)
+        ctx.like = x.shape, x.dtype
+        return out.view(*x.shape[:-1], -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        from regard.attention.kernels.columns import gated_sums
+
+        slope, to_bias = gated_sums(grad.reshape(-1, grad.shape[-1]), ctx.saved_tensors[2])
+        return *_products(ctx, slope), to_bias, None
+
+
+def _products(ctx, slope: Tensor) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[no-untyped-def]
+    """The gradients of input and weight."""
+    (rows, narrow, *_), (shape, dtype) = ctx.saved_tensors, ctx.like
+    to_x, to_weight = ctx.needs_input_grad[:2]
+    return (
+        (slope @ narrow).to(dtype).view(shape) if to_x else None,
+        torch.mm(slope.t(), rows, out_dtype=torch.float32) if to_weight else None,
+    )

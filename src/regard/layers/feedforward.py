@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.linear import applied
+from regard.attention.linear import applied, rectified
 from regard.attention.projection import glorot
 from regard.layers.dropout import Dropout
 
@@ -30,6 +30,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The same map at every position."""
+        if self.activation is F.relu:
+            return applied(self.outer, self.dropout(rectified(self.inner, x)))
         return applied(self.outer, self.dropout(self.activation(applied(self.inner, x))))
 
 

@@ -67,6 +67,32 @@ def inside(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor
     return x + thin(norm(layer(x)))
 
 
+def normed(norm: nn.Module, x: Tensor) -> Tensor:
+    """`norm(x)`; in mixed precision on a GPU by the kernel that writes 16 bits, which is what products want."""
+    if isinstance(norm, nn.LayerNorm) and _mixed(x, norm):
+        from regard.layers.kernels.residual import forked
+
+        return forked(x, norm, torch.get_autocast_dtype("cuda"))[1]
+    return norm(x)
+
+
+def _mixed(x: Tensor, norm: nn.LayerNorm) -> bool:
+    """Whether a kernel of mixed precision takes this. What is compiled becomes a kernel of its own."""
+    return (
+        _TRITON
+        and x.is_cuda
+        and torch.is_autocast_enabled("cuda")
+        and torch.get_autocast_dtype("cuda").itemsize == 2
+        and x.dtype == norm.weight.dtype == torch.float32
+        and norm.bias is not None
+        and norm.weight.shape == x.shape[-1:]
+        and 0 < x.shape[-1] <= _WIDEST
+        and x.numel() > 0
+        and not torch.compiler.is_compiling()
+        and not (norm._forward_hooks or norm._forward_pre_hooks)
+    )
+
+
 class StochasticDepth(nn.Module):
     """In training, 0 for a share `skip` of the samples and f / (1 − skip) for the others (Huang 2016, section 3).
 
@@ -117,21 +143,7 @@ class Residual(nn.Module):
         return self.placement(x, lambda y: self.dropout(layer(y)), self.norm, self.depth)
 
     def _fits_a_kernel(self, x: Tensor, norm: nn.LayerNorm) -> bool:
-        """Whether it is x + f(norm(x)) in mixed precision on a GPU. What is compiled becomes a kernel of its own."""
-        hooks = (part._forward_hooks or part._forward_pre_hooks for part in (norm, self.dropout, self.depth))
-        return (
-            _TRITON
-            and x.is_cuda
-            and self.placement is before
-            and torch.is_autocast_enabled("cuda")
-            and torch.get_autocast_dtype("cuda").itemsize == 2
-            and x.dtype == norm.weight.dtype == torch.float32
-            and norm.bias is not None
-            and norm.weight.shape == x.shape[-1:]
-            and 0 < x.shape[-1] <= _WIDEST
-            and x.numel() > 0
-            and self.dropout.p < 1.0
-            and not (self.training and self.depth.skip)
-            and not torch.compiler.is_compiling()
-            and not any(hooks)
-        )
+        """Whether it is x + f(norm(x)) in mixed precision on a GPU."""
+        hooked = any(part._forward_hooks or part._forward_pre_hooks for part in (self.dropout, self.depth))
+        whole = self.dropout.p < 1.0 and not (self.training and self.depth.skip)
+        return self.placement is before and whole and not hooked and _mixed(x, norm)

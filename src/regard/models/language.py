@@ -15,6 +15,7 @@ from regard.attention.projection import glorot
 from regard.data.batches import Sequences, Texts
 from regard.errors import RegardError
 from regard.layers.blocks import EncoderBlock
+from regard.layers.residual import normed
 from regard.models.layout import Layout, layout_of, to_learn
 from regard.models.protocols import Loss, Spent
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm
@@ -128,7 +129,7 @@ class LanguageModel(nn.Module):
         x, mask = layout.tidied(self.embedding(batch.tokens, offset=layout.offset)), layout.back()
         for block in self.blocks:
             x = block(x, mask=mask)
-        return self.norm(x)
+        return normed(self.norm, x)
 
     def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
         return F.linear(x, self.embedding.table) if self.output is None else self.output(x)

@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.data.batches import Texts
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
+from regard.layers.residual import normed
 from regard.models.encoded import Encoded, encoded, through
 from regard.models.layout import layout_of
 from regard.models.stack import embedding, encoder_blocks, last_norm
@@ -68,7 +69,7 @@ class Transformer(Writing[Texts]):
         """The same, with how they lie."""
         layout = layout_of(source)
         x = layout.tidied(self._reader()(source.tokens, offset=layout.offset))
-        return encoded(self.encoder_norm(through(self.encoder, x, layout.own())), layout)
+        return encoded(normed(self.encoder_norm, through(self.encoder, x, layout.own())), layout)
 
     def _reader(self) -> Embedding:
         return self.target_embedding if self.config.tied == "all" else self.source_embedding

@@ -17,6 +17,7 @@ from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState
 from regard.layers.embedding import Embedding
 from regard.layers.positions import Offset
+from regard.layers.residual import normed
 from regard.models.encoded import Encoded
 from regard.models.layout import Layout, layout_of, read_late, to_learn
 from regard.models.memory import Asked, Memory
@@ -162,7 +163,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
         mask, memory_mask = layout.back(), layout.asking(memory.layout)
         for block in self.decoder:
             x = block(x, memory.vectors, mask=mask, memory_mask=memory_mask)
-        return self.decoder_norm(x)
+        return normed(self.decoder_norm, x)
 
     def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
         return F.linear(x, self.target_embedding.table) if self.output is None else self.output(x)

@@ -24,3 +24,15 @@ def test_a_part_of_a_wider_matrix_is_summed_where_it_lies() -> None:
     x = torch.randn(200, 90)
     for part in (x[:, 10:50], x.t()):
         torch.testing.assert_close(column_sums(part), part.sum(0), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(700, 3), (130, 65)])
+def test_a_gate_lets_through_what_is_above_zero_and_that_is_summed(shape: tuple[int, int]) -> None:
+    from regard.attention.kernels.columns import gated_sums
+
+    x, gate = (torch.randn(shape).to(torch.bfloat16) for _ in range(2))
+    gate = gate.relu()
+    gated, sums = gated_sums(x, gate)
+    right = torch.where(gate > 0, x, 0.0)
+    assert torch.equal(gated, right)
+    torch.testing.assert_close(sums.double(), right.double().sum(0), rtol=1e-5, atol=1e-4)
