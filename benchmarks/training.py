@@ -78,11 +78,11 @@ def in_buckets(feed: PairFeed, budget: int, seed: int) -> Iterator[list[int]]:
 
 
 def as_packed(feed: PairFeed, budget: int, seed: int) -> Iterator[list[int]]:
-    """Rows as they are drawn, until one side has as many tokens as the budget allows."""
+    """Rows as they are drawn, until one side has as many tokens as the budget allows; what is left over is left out."""
     drawn = PairFeed(feed.sources, feed.targets, budget=budget, seed=seed, packed=True)
     epoch = 0
     while True:
-        yield from (list(samples) for samples in drawn.order(epoch))
+        yield from (list(samples) for samples in drawn.order(epoch)[:-1])
         epoch += 1
 
 
