@@ -236,11 +236,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     about = machine()
-    sizes = (
-        [(256, 64, 24), (512, 64, 24)]
-        if options.device == "cpu"
-        else [(256, 64, 24), (512, 256, 24), (512, 64, 96)]
-    )
+    sizes = [(256, 64, 24), (512, 64, 24)] if options.device == "cpu" else [(256, 64, 24), (512, 256, 24)]
     contests: list[dict[str, object]] = []
     name = "recurrent" if options.device == "cpu" else "recurrent-gpu"
     options.out.mkdir(parents=True, exist_ok=True)
