@@ -139,6 +139,12 @@ class MultiHeadAttention(nn.Module):
         """
         return self._mix(self.input.queries(query), memory, mask, reach, tidied=reach is not None)
 
+    def taken(
+        self, query: Float[Tensor, "*b q dq"], memory: KeyValue, *, reach: Reach
+    ) -> Float[Tensor, "*b q hv"]:
+        """The same before the last map, of queries that the first map made."""
+        return self._taken(query, memory, None, reach, offset=0, tidied=True)
+
     def step(
         self, x: Float[Tensor, "*b q d"], past: KeyValue | None = None, *, mask: Mask | None = None
     ) -> tuple[Float[Tensor, "*b q do"], KeyValue]:
@@ -156,13 +162,23 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "rows 1 d"], past: SharedPast
     ) -> tuple[Float[Tensor, "rows 1 do"], SharedPast]:
         """The same for one position of rows that share rooms."""
+        taken, past = self.taken_beside(*self.input.together(x), past)
+        return self.output(taken), past
+
+    def taken_beside(
+        self,
+        query: Float[Tensor, "rows 1 dq"],
+        key: Float[Tensor, "rows 1 dk"],
+        value: Float[Tensor, "rows 1 dv"],
+        past: SharedPast,
+    ) -> tuple[Float[Tensor, "rows 1 hv"], SharedPast]:
+        """What the heads take from their past, side by side, before the last map; of what the first map made."""
         offset = past.length
-        query, key, value = self.input.together(x)
         past = past.extended(self._kept(key, value, offset=offset))
         asked = self._turned(self._split(query, self.heads), offset)
         dropout = self.dropout if self.training else 0.0
         mixed = attend_beside(asked, past, self.score, dropout=dropout)
-        return self.output(mixed.transpose(-2, -3).flatten(-2)), past
+        return mixed.transpose(-2, -3).flatten(-2), past
 
     def call(
         self,
@@ -188,12 +204,23 @@ class MultiHeadAttention(nn.Module):
         offset: int = 0,
         tidied: bool = False,
     ) -> Tensor:
+        return applied(self.output, self._taken(query, memory, mask, reach, offset, tidied))
+
+    def _taken(
+        self,
+        query: Tensor,
+        memory: KeyValue,
+        mask: Mask | None,
+        reach: Reach | None,
+        offset: int,
+        tidied: bool,
+    ) -> Tensor:
         call = self._call(query, memory.key, mask, offset)
         # Where those that look are those that are seen, no unused position is left once the input has none.
         tidied = tidied or (reach is not None and (reach.clean or (reach.mirrored and self.bias is None)))
         dropout = self.dropout if self.training else 0.0
         mixed = attend_within(call, memory.value, call.reach(reach), dropout=dropout, tidied=tidied)
-        return applied(self.output, mixed.transpose(-2, -3).flatten(-2))
+        return mixed.transpose(-2, -3).flatten(-2)
 
     def _kept(self, key: Tensor, value: Tensor, offset: int | Tensor) -> KeyValue:
         key, value = self._split(key, self.kv_heads), self._split(value, self.kv_heads)

@@ -37,7 +37,12 @@ class InProjection(nn.Module):
 
     def queries(self, x: Float[Tensor, "*batch q d"]) -> Tensor:
         """W_q x."""
-        return linear(x, *self._parts()[0])
+        return linear(x, *self.asking)
+
+    @property
+    def asking(self) -> tuple[Tensor, Tensor | None]:
+        """W_q, and its bias."""
+        return self._parts()[0]
 
     def keys(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
         """W_k x."""

@@ -21,7 +21,10 @@ class Written(Reach):
     """A reach that is there as what is added to scores. Every query may look at something."""
 
     scores: Float[Tensor, "*b q k"]
-    filled: Int[Tensor, " 1"]  # keys that are there; those behind are never seen
+    filled: Int[
+        Tensor, " _b"
+    ]  # keys that are there, for all or for each of the batch; those behind are never seen
+    whole: bool = False  # every query may look at all of these
 
     @property
     def everything(self) -> bool:
@@ -36,6 +39,11 @@ class Written(Reach):
         """As it is."""
         return self.scores
 
+    @property
+    def apart(self) -> Tensor | None:
+        """What is added, where that says more than how many keys are there."""
+        return None if self.whole else self.scores
+
     def looking(self) -> None:
         """Everybody."""
 
@@ -43,10 +51,10 @@ class Written(Reach):
         """Nobody asks: what lies in the room are numbers."""
 
 
-def written(scores: Float[Tensor, "*b q k"], filled: Int[Tensor, " 1"]) -> Written:
+def written(scores: Float[Tensor, "*b q k"], filled: Int[Tensor, " _b"], *, whole: bool = False) -> Written:
     """The reach of what is added to scores."""
     extent = Extent(queries=scores.shape[-2], keys=scores.shape[-1], device=scores.device)
-    return Written(extent=extent, scores=scores, filled=filled)
+    return Written(extent=extent, scores=scores, filled=filled, whole=whole)
 
 
 class StandingLineage(Lineage):
@@ -98,7 +106,7 @@ class StandingLineage(Lineage):
     @property
     def reach(self) -> Reach:
         """What is seen at this step."""
-        return written(self._scores, self._filled)
+        return written(self._scores, self._filled, whole=self.group == 1)
 
     def go_on(self, parents: Int[Tensor, "s group"] | None) -> None:
         """To the next step, each row from one of its source; None: each from itself."""

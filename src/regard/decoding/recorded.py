@@ -7,7 +7,7 @@ model needs Python at every step: then nothing is recorded, and the ordinary loo
 
 import weakref
 from collections import OrderedDict
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -90,14 +90,17 @@ def recorded(
     penalty: float = 0.0,
 ) -> list[list[Hypothesis]] | None:
     """The `count` best texts of every row of the source; None where the ordinary loops have to find them."""
-    if not isinstance(model, nn.Module) or obstacle(model, source) is not None:
+    if not isinstance(model, nn.Module) or _unfit(model, source) is not None:
         return None
-    with evaluating(model):
+    looked = _survey(model)
+    if looked.hooked:
+        return None
+    with evaluating(model) if looked.training else torch.no_grad():
         most = per_row(limits, len(source), device=torch.device("cpu"))
         room = -(-int(most.max()) // _ROUND) * _ROUND
         source = _rounded(source)
         records = _records.setdefault(model, OrderedDict())
-        shape = (size, count, penalty, room, type(source), *_shapes(source), _addresses(model))
+        shape = (size, count, penalty, room, type(source), *_shapes(source), looked.addresses)
         if shape not in records:
             made = _record(model, source, most, size=size, count=count, penalty=penalty, room=room)
             if made is None:
@@ -111,6 +114,11 @@ def recorded(
 
 def obstacle(model: nn.Module, source: Any) -> str | None:
     """Why the decodes of a model are not recorded; None where they are."""
+    hooked = "a module has hooks, which take Python at every step"
+    return _unfit(model, source) or (hooked if _survey(model).hooked else None)
+
+
+def _unfit(model: nn.Module, source: Any) -> str | None:
     weight = next(model.parameters(), None)
     if weight is None or weight.device.type != "cuda":
         return "the model is not on a GPU"
@@ -118,8 +126,6 @@ def obstacle(model: nn.Module, source: Any) -> str | None:
         return f"a {type(model).__name__} changes its shape from step to step"
     if attended():
         return "somebody watches or changes attention, which takes Python at every step"
-    if any(part._forward_hooks or part._forward_pre_hooks for part in model.modules()):
-        return "a module has hooks, which take Python at every step"
     lengths: Tensor | None = getattr(source, "lengths", None)
     if lengths is not None and (len(lengths) == 0 or int(lengths.min()) < 1):
         return "a source is empty: whoever looks at it sees nothing"
@@ -165,6 +171,29 @@ def _shapes(source: Any) -> list[object]:
     return [(part.shape, part.dtype) for part in _tensors(source)]
 
 
-def _addresses(model: nn.Module) -> int:
-    """Where the weights lie: what was recorded reads them there."""
-    return hash(tuple(weight.data_ptr() for weight in model.parameters()))
+@dataclass(frozen=True)
+class _Survey:
+    hooked: bool  # whether a module has hooks
+    training: bool  # whether one is being trained
+    addresses: int  # where the weights lie: what was recorded reads them there
+
+
+def _survey(model: nn.Module) -> _Survey:
+    """All that every decode asks of all modules, in one walk: those of torch would take as long as several steps."""
+    hooked = training = False
+    addresses = []
+    parts, seen = [model], {model}
+    for part in parts:  # grows meanwhile
+        inside = part.__dict__
+        if inside["_forward_hooks"] or inside["_forward_pre_hooks"]:
+            hooked = True
+        if inside["training"]:
+            training = True
+        for weight in inside["_parameters"].values():
+            if weight is not None:
+                addresses.append(weight.data_ptr())
+        for child in inside["_modules"].values():
+            if child is not None and child not in seen:
+                seen.add(child)
+                parts.append(child)
+    return _Survey(hooked, training, hash(tuple(addresses)))

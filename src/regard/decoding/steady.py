@@ -29,9 +29,8 @@ class Steady(ABC):
         self.most = most.clone()
         self.tokens = torch.full((rows,), START, device=device)
         self.over = torch.zeros_like(self.most, dtype=torch.bool)
-        self._tops = torch.zeros(
-            room, rows, device=device
-        )  # the best of each row at each step; 0 where nobody reads it
+        # The best of each row at each step; 0 where nobody reads it.
+        self._tops = torch.zeros(room, rows, device=device)
 
     def begin(self) -> None:
         """Anew, once `most` and the sources are there."""
@@ -47,14 +46,17 @@ class Steady(ABC):
     def found(self) -> list[list[Hypothesis]]:
         """The texts of every source, best first. Waits for them."""
 
-    def _check(self) -> None:
-        unusable = (~self._tops.isfinite()).nonzero().tolist()
+    def _read_tops(self) -> Float[Tensor, "room rows"]:
+        """The best of each row at each step, where the host can look at them."""
+        tops = self._tops.cpu()
+        unusable = (~tops.isfinite()).nonzero().tolist()
         if unusable:
             step, row = unusable[0]
             raise RegardError(
                 f"step {step}, row {row // self.group}: the model gave NaN or inf, or leaves nothing to choose from; "
                 "decode in a wider dtype, or look at its weights and at that source"
             )
+        return tops
 
 
 class SteadyGreedy(Steady):
@@ -91,9 +93,8 @@ class SteadyGreedy(Steady):
 
     def found(self) -> list[list[Hypothesis]]:
         """One text a source."""
-        self._check()
+        totals = self._read_tops().sum(0, dtype=torch.float64).tolist()
         written, most = self._written.t().tolist(), self.most.tolist()
-        totals = self._tops.sum(0, dtype=torch.float64).tolist()
         found = []
         for row, (text, limit, total) in enumerate(zip(written, most, totals, strict=True)):
             length = text.index(END, 0, limit) + 1 if END in text[:limit] else limit
@@ -194,7 +195,7 @@ class SteadyBeam(Steady):
 
     def found(self) -> list[list[Hypothesis]]:
         """The finished texts, then those that were alive when their sentence stopped."""
-        self._check()
+        self._read_tops()
         kept = [part.tolist() for part in (self._kept, self._kept_scores, self._kept_ends)]
         live = [part.tolist() for part in (self._live, self._live_scores)]
         steps, tokens, parents = (part.tolist() for part in (self._steps, self._tokens, self._parents))

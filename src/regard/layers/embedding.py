@@ -26,7 +26,7 @@ class Embedding(nn.Module):
         x = nn.functional.embedding(tokens, self.table) * math.sqrt(self.table.shape[-1])
         return self.dropout(x if self.positions is None else self.positions.add(x, offset=offset))
 
-    def placed(self, at: Int[Tensor, " 1"], *, count: int) -> Offset:
+    def placed(self, at: Int[Tensor, " 1"], *, count: int) -> Tabled:
         """The position that a tensor names, one of the first `count`, with the vectors of all of them at hand."""
         first = self.table[:0] if self.positions is None else self.positions.first(count, self.table)
         return Tabled(at, first)

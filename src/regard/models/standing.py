@@ -16,12 +16,12 @@ from regard.attention.lineage import SharedPast
 from regard.attention.reach import Reach
 from regard.attention.standing import StandingLineage, written
 from regard.layers.embedding import Embedding
-from regard.layers.positions import Offset
+from regard.layers.positions import Tabled
 from regard.models.memory import Memory
 
 _ROUND = 16  # positions of a memory: kernels want rows of masks that begin at even addresses
 
-Advance = Callable[[Tensor, Offset, Memory, Iterable[SharedPast]], tuple[Tensor, object]]
+Advance = Callable[[Tensor, Tabled, Memory, Iterable[SharedPast]], tuple[Tensor, object]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,8 @@ class Standing:
         self._offset = embedding.placed(self._lineage.at, count=room)
         layers = tuple(_like(layer, size) for layer in memory.layers)
         self._scores = torch.zeros(sources, 1, 1, size, dtype=key.dtype, device=key.device)
-        self._longest = memory.lengths.max()[None]
-        within = written(self._scores, self._longest)
-        self._memory = StandingMemory(layers, memory.lengths.clone(), group, within)
+        lengths = memory.lengths.clone()
+        self._memory = StandingMemory(layers, lengths, group, written(self._scores, lengths, whole=True))
         self._pasts = tuple(SharedPast(_like(layer, self._lineage.size), self._lineage) for layer in layers)
         self._take(memory)
 
@@ -75,7 +74,6 @@ class Standing:
         places = torch.arange(self._scores.shape[-1], device=self._scores.device)
         real = places < memory.lengths[:, None, None, None]
         self._scores.copy_(torch.zeros_like(self._scores).where(real, -torch.inf))
-        self._longest.copy_(memory.lengths.max())
         self._lineage.reset()
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:

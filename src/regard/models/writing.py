@@ -24,6 +24,7 @@ from regard.models.memory import Asked, Memory
 from regard.models.protocols import Loss, Spent
 from regard.models.stack import StackConfig, decoder_blocks, embedding, last_norm
 from regard.models.standing import Standing
+from regard.models.straight import Decoder, straight
 from regard.models.word_loss import word_loss
 
 
@@ -155,7 +156,14 @@ class Writing(nn.Module, ABC, Generic[Source]):
         """Room for `group` texts a source of `room` tokens, where every step is the same work; None if it cannot be."""
         if not state.shares or not state.memory.layers:
             return None
-        return Standing(self.advance, self.target_embedding, state.memory, room=room, group=group)
+        decoder = Decoder(
+            embedding=self.target_embedding,
+            blocks=tuple(self._decoder()),
+            norm=self.decoder_norm,
+            output=self.output,
+        )
+        advance = straight(decoder, rows=state.memory.rows * group) or self.advance
+        return Standing(advance, self.target_embedding, state.memory, room=room, group=group)
 
     def _decode(self, batch: Pairs[Source, Any], layout: Layout) -> Float[Tensor, "*b t d"]:
         memory = self.read(batch.source)

@@ -61,3 +61,42 @@ def test_the_newest_keys_are_put_into_the_room_and_seen_by_their_own_queries(siz
     assert torch.equal(key, room)
     assert torch.equal(value, mixed)
     assert (found.double() - expected(query, room, mixed, added, filled)).abs().max() < 5e-6
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("kv_heads", [4, 2])
+@pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 5e-6), (torch.float16, 4e-3)])
+def test_each_source_has_its_own_number_of_keys_and_none_gives_zeros(
+    queries: int, kv_heads: int, dtype: torch.dtype, error: float
+) -> None:
+    from regard.attention.kernels.asking import ask
+
+    filled = torch.tensor([150, 1, 64, 0, 17])
+    query = torch.randn(5, 4, queries, 24).to(dtype)
+    key, value = (torch.randn(5, kv_heads, 160, each).to(dtype) for each in (24, 16))
+    for source, count in enumerate(filled):
+        key[source, :, count:], value[source, :, count:] = torch.nan, torch.nan  # never read
+    found = ask(query, key, value, added=None, filled=filled, scale=0.3)
+    for source, count in enumerate(filled.tolist()):
+        one = (part[source : source + 1] for part in (query, key, value))
+        wanted = expected(*one, torch.zeros(1, 1, 1, 160), count)
+        assert (found[source].double() - wanted[0]).abs().max() < error
+    assert not found[3].any()
+
+
+@pytest.mark.parametrize("filled", [1, 20, 64, 65, 130])
+@pytest.mark.parametrize("kv_heads", [4, 2])
+def test_one_query_puts_its_own_key_into_the_room(filled: int, kv_heads: int) -> None:
+    from regard.attention.kernels.asking import ask
+
+    query = torch.randn(3, 4, 1, 24)
+    key, value = (torch.randn(3, kv_heads, 160, each) for each in (24, 16))
+    newest = [torch.randn(3, 1, kv_heads, each).transpose(1, 2) for each in (24, 16)]
+    room, mixed = key.clone(), value.clone()
+    room[:, :, filled - 1 : filled], mixed[:, :, filled - 1 : filled] = newest
+    at = torch.tensor([filled])
+    found = ask(query, key, value, added=None, filled=at, scale=0.3, newest=(newest[0], newest[1]))
+    assert torch.equal(key, room)
+    assert torch.equal(value, mixed)
+    wanted = expected(query, room, mixed, torch.zeros(3, 1, 1, 160), filled)
+    assert (found.double() - wanted).abs().max() < 5e-6

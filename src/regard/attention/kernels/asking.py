@@ -12,6 +12,8 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.kernels.asking_one import ask_one
+
 MOST = 16  # queries
 
 
@@ -20,9 +22,9 @@ MOST = 16  # queries
 def _ask(
     Q, K, V, NEW_K, NEW_V, ADDED, FILLED, O,
     q_source, q_head, q_row, k_source, k_head, k_row, v_source, v_head, v_row, a_source, a_row,
-    o_source, o_head, o_row, n_source, n_head, n_row, m_source, m_head, m_row, queries, size, scale,
-    NEWER: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, FULL: tl.constexpr,
-    VALUES: tl.constexpr, FULL_VALUES: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
+    o_source, o_head, o_row, n_source, n_head, n_row, m_source, m_head, m_row, filled_source, queries, size, scale,
+    MASKED: tl.constexpr, NEWER: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr,
+    FULL: tl.constexpr, VALUES: tl.constexpr, FULL_VALUES: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     source, head = tl.program_id(0) // HEADS, tl.program_id(0) % HEADS
     rows, features, numbers = tl.arange(0, M), tl.arange(0, FULL), tl.arange(0, FULL_VALUES)
@@ -36,7 +38,7 @@ def _ask(
     K += source.to(tl.int64) * k_source + head // GROUP * k_head
     V += source.to(tl.int64) * v_source + head // GROUP * v_head
     ADDED += source.to(tl.int64) * a_source
-    end = tl.minimum(tl.load(FILLED).to(tl.int32), size)
+    end = tl.minimum(tl.load(FILLED + source * filled_source).to(tl.int32), size)
     if (
         NEWER
     ):  # the last keys come from outside and are put where they belong; each is seen by its own query alone
@@ -52,7 +54,12 @@ def _ask(
         )
         score = tl.dot(query, tl.trans(key), input_precision=PRECISION) * scale
         seen = there[:, None] & inside[None, :]
-        score += tl.load(ADDED + rows[:, None] * a_row + keys[None, :], seen, float("-inf")).to(tl.float32)
+        if MASKED:
+            score += tl.load(ADDED + rows[:, None] * a_row + keys[None, :], seen, float("-inf")).to(
+                tl.float32
+            )
+        else:
+            score = tl.where(seen, score, float("-inf"))
         higher = tl.maximum(top, tl.max(score, 1))
         base = tl.where(higher == float("-inf"), 0.0, higher)
         weight = tl.exp2((score - base[:, None]) * 1.4426950408889634)
@@ -88,8 +95,10 @@ def ask(
     key: Float[Tensor, "s g k d"],
     value: Float[Tensor, "s g k dv"],
     *,
-    added: Float[Tensor, "s 1 _q k"],
-    filled: Int[Tensor, " 1"],  # how many keys there are; those behind are not read
+    added: Float[Tensor, "s 1 _q k"] | None,
+    filled: Int[
+        Tensor, " _s"
+    ],  # how many keys there are, for all sources or for each; those behind are not read
     scale: float,
     newest: tuple[Float[Tensor, "s g q d"], Float[Tensor, "s g q dv"]] | None = None,
 ) -> Float[Tensor, "s h q dv"]:
@@ -99,19 +108,23 @@ def ask(
     and each is seen by its own query.
     """
     sources, heads, queries, width = query.shape
+    if queries == 1 and added is None:
+        return ask_one(query, key, value, filled=filled, scale=scale, newest=newest)
     values = value.shape[-1]
     # In the order in which heads are joined again, so that nothing is copied for that.
     out = query.new_empty(sources, queries, heads, values).transpose(1, 2)
     new_key, new_value = newest or (key, value)
+    mask = filled[:1, None, None, None] if added is None else added  # never read in the first case
     full = max(16, triton.next_power_of_2(width))
     tile = 64 if query.dtype.itemsize == 2 else 32
     _ask[(sources * heads,)](
-        query, key, value, new_key, new_value, added, filled, out,
+        query, key, value, new_key, new_value, mask, filled, out,
         query.stride(0), query.stride(1), query.stride(2), key.stride(0), key.stride(1), key.stride(2),
         value.stride(0), value.stride(1), value.stride(2),
-        added.stride(0), added.stride(2) if added.shape[2] > 1 else 0,
+        mask.stride(0), mask.stride(2) if mask.shape[2] > 1 else 0,
         out.stride(0), out.stride(1), out.stride(2), *new_key.stride()[:3], *new_value.stride()[:3],
-        queries, key.shape[2], scale, NEWER=newest is not None,
+        filled.stride(0) if len(filled) > 1 else 0, queries, key.shape[2], scale,
+        MASKED=added is not None, NEWER=newest is not None,
         HEADS=heads, GROUP=heads // key.shape[1], WIDTH=width, FULL=full,
         VALUES=values, FULL_VALUES=max(16, triton.next_power_of_2(values)), M=MOST, N=tile,
         PRECISION="ieee" if query.dtype == torch.float32 else "tf32",

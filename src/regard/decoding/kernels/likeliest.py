@@ -7,17 +7,24 @@ import triton
 import triton.language as tl
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from regard.attention.kernels.early import early
 from regard.data.batches import END, START
+
+_AT_ONCE = 8192  # words
 
 
 @triton.jit
 @no_type_check
 def _likeliest(
     LOGITS, AT, MOST, OVER, TOKENS, WRITTEN, TOPS,
-    row_step, rows, words, FIRST: tl.constexpr, STOP: tl.constexpr, N: tl.constexpr,
+    row_step, rows, words, EARLY: tl.constexpr, FIRST: tl.constexpr, STOP: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
+    if EARLY:
+        gdc_wait()
+        gdc_launch_dependents()
     LOGITS += row.to(tl.int64) * row_step
     peak = tl.full([N], float("-inf"), tl.float32)
     largest = tl.full([N], float("-inf"), tl.float32)
@@ -60,7 +67,10 @@ def likeliest(
 ) -> None:
     """Choose the likeliest token of every row, write it and its log-probability down, and see which texts are over."""
     rows, words = logits.shape
+    soon = early(logits.device)
+    options = {"launch_pdl": True} if soon else {}
     _likeliest[(rows,)](
         logits, at, most, over.view(torch.int8), tokens, written, tops,
-        logits.stride(0), rows, words, FIRST=START + 1, STOP=END, N=1024, num_warps=4,
+        logits.stride(0), rows, words, EARLY=soon, FIRST=START + 1, STOP=END,
+        N=min(_AT_ONCE, triton.next_power_of_2(words)), num_warps=16, **options,
     )  # fmt: skip
