@@ -107,7 +107,7 @@ def attend_beside(
 
             scale = score.factor(query.shape[-1])
             own = (newest.key, newest.value)
-            added, filled = reach.apart, reach.filled
+            added, filled = reach.scores, reach.filled
             return lineage.apart(
                 ask(beside.query, kept.key, kept.value, added=added, filled=filled, scale=scale, newest=own)
             )
@@ -154,7 +154,7 @@ def compute(
     if isinstance(reach, Written) and choice.kernel == "asking":
         from regard.attention.kernels.asking import ask
 
-        return ask(query, key, value, added=reach.apart, filled=reach.filled, scale=scale)
+        return ask(query, key, value, added=reach.scores, filled=reach.filled, scale=scale)
     if isinstance(reach, Written):
         allowed = None
         bias: Tensor | None = reach.added()

@@ -18,13 +18,13 @@ _ROUND = 16  # slots: kernels want masks whose rows begin at even addresses
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Written(Reach):
-    """A reach that is there as what is added to scores. Every query may look at something."""
+    """A reach that stands in tensors. Every query may look at something."""
 
-    scores: Float[Tensor, "*b q k"]
     filled: Int[
         Tensor, " _b"
     ]  # keys that are there, for all or for each of the batch; those behind are never seen
-    whole: bool = False  # every query may look at all of these
+    scores: Float[Tensor, "*b q k"] | None = None  # what is added; None: 0 for all that are there
+    dtype: torch.dtype  # of what is added
 
     @property
     def everything(self) -> bool:
@@ -33,28 +33,20 @@ class Written(Reach):
 
     def matrix(self) -> Tensor:
         """Where something is added that is not −inf."""
-        return self.scores > -torch.inf
+        return self.added() > -torch.inf
 
     def added(self) -> Tensor:
-        """As it is."""
-        return self.scores
-
-    @property
-    def apart(self) -> Tensor | None:
-        """What is added, where that says more than how many keys are there."""
-        return None if self.whole else self.scores
+        """As it is, or written out."""
+        if self.scores is not None:
+            return self.scores
+        there = self.extent.columns < self.filled[:, None, None, None]
+        return torch.zeros((), dtype=self.dtype, device=there.device).where(there, -torch.inf)
 
     def looking(self) -> None:
         """Everybody."""
 
     def seen(self) -> None:
         """Nobody asks: what lies in the room are numbers."""
-
-
-def written(scores: Float[Tensor, "*b q k"], filled: Int[Tensor, " _b"], *, whole: bool = False) -> Written:
-    """The reach of what is added to scores."""
-    extent = Extent(queries=scores.shape[-2], keys=scores.shape[-1], device=scores.device)
-    return Written(extent=extent, scores=scores, filled=filled, whole=whole)
 
 
 class StandingLineage(Lineage):
@@ -74,19 +66,22 @@ class StandingLineage(Lineage):
         self._slots = self._counts[2:]  # where its keys lie
         self._first = torch.tensor([0, group, *range(group)], device=device)
         self._more = torch.tensor([1, *[group] * (1 + group)], device=device)
-        self._scores = torch.empty(sources, 1, group, size, dtype=dtype, device=device)
-        self.size = size
+        # What each row of a source sees. One by itself sees all that is there.
+        scores = torch.empty(sources, 1, group, size, dtype=dtype, device=device)
+        self._scores = scores if group > 1 else None
+        self.size, self._dtype = size, dtype
         self.reset()
 
     def reset(self) -> None:
         """Nothing is written, nothing is seen."""
         self._counts.copy_(self._first)
-        self._scores.fill_(-torch.inf)
-        self._see_own()
+        if self._scores is not None:
+            self._scores.fill_(-torch.inf)
+            self._see_own(self._scores)
 
-    def _see_own(self) -> None:
-        own = self._slots[None, None, :, None].expand(len(self._scores), 1, -1, 1)
-        self._scores.scatter_(-1, own, 0.0)
+    def _see_own(self, scores: Tensor) -> None:
+        own = self._slots[None, None, :, None].expand(len(scores), 1, -1, 1)
+        scores.scatter_(-1, own, 0.0)
 
     @property
     def offset(self) -> Int[Tensor, " 1"]:
@@ -106,12 +101,15 @@ class StandingLineage(Lineage):
     @property
     def reach(self) -> Reach:
         """What is seen at this step."""
-        return written(self._scores, self._filled, whole=self.group == 1)
+        extent = Extent(queries=self.group, keys=self.size, device=self._filled.device)
+        return Written(extent=extent, filled=self._filled, scores=self._scores, dtype=self._dtype)
 
     def go_on(self, parents: Int[Tensor, "s group"] | None) -> None:
         """To the next step, each row from one of its source; None: each from itself."""
+        self._counts += self._more
+        if self._scores is None:
+            return
         if parents is not None:
             rows = parents[:, None, :, None].expand_as(self._scores)
             self._scores.copy_(self._scores.gather(2, rows))
-        self._counts += self._more
-        self._see_own()
+        self._see_own(self._scores)

@@ -27,6 +27,7 @@ from regard.models.protocols import AnyModel, Stands, Stood
 _ROUND = 16  # tokens that limits and sources are rounded up to: fewer shapes
 _SHAPES = 8  # that are kept for a model; of more, those not used for longest are forgotten
 _LOOK = 8  # steps between two looks whether all texts have ended
+_AHEAD = 2  # steps that are started before the answer is waited for: the GPU is never without work
 
 Shape = tuple[Any, ...]
 
@@ -37,6 +38,8 @@ class Record:
     def __init__(self, model: Any, source: Any, steady: Steady) -> None:
         self.source, self.steady = source, steady
         self._model = weakref.ref(model)  # the records of a model end with it
+        self._ended = torch.zeros((), dtype=torch.bool, pin_memory=True)
+        self._asked = torch.cuda.Event()  # type: ignore[no-untyped-call]
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -59,16 +62,20 @@ class Record:
         """The texts of a source of this shape."""
         for held, new in zip(_tensors(self.source), _tensors(source), strict=True):
             held.copy_(new, non_blocking=True)
-        self.steady.most.copy_(most, non_blocking=True)
+        self.steady.limit(most)
         if self._beginning is None:
             self._begin()
         else:
             self._beginning.replay()
-        longest = int(most.max())
-        for step in range(1, longest + 1):
+        for step in range(1, int(most.max()) + 1):
             self._step.replay()
-            if step % _LOOK == 0 and step < longest and bool(self.steady.over.all()):
-                break
+            if step % _LOOK == 0:
+                self._ended.copy_(self.steady.over.all(), non_blocking=True)
+                self._asked.record()
+            elif step > _LOOK and step % _LOOK == _AHEAD:
+                self._asked.synchronize()
+                if bool(self._ended):
+                    break
         return self.steady.found()
 
     def _begin(self) -> None:

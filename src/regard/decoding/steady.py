@@ -27,13 +27,21 @@ class Steady(ABC):
         self.standing, self.room, self.group = standing, room, group
         device, rows = most.device, len(most) * group
         self.most = most.clone()
+        self._limits: list[int] = most.tolist()
         self.tokens = torch.full((rows,), START, device=device)
         self.over = torch.zeros_like(self.most, dtype=torch.bool)
-        # The best of each row at each step; 0 where nobody reads it.
-        self._tops = torch.zeros(room, rows, device=device)
+        # What each row wrote at each step, and how likely its best was, or 0 where nobody reads that; the host reads
+        # them in one go.
+        self._notes = torch.zeros(2, room, rows, dtype=torch.int32, device=device)
+        self._written, self._tops = self._notes[0], self._notes[1].view(torch.float32)
+
+    def limit(self, most: Int[Tensor, " s"]) -> None:
+        """The most tokens of each source in the next decode."""
+        self.most.copy_(most, non_blocking=True)
+        self._limits = most.tolist()
 
     def begin(self) -> None:
-        """Anew, once `most` and the sources are there."""
+        """Anew, once the limits and the sources are there."""
         self.tokens.fill_(START)
         self.over.zero_()
         self._tops.zero_()
@@ -46,9 +54,10 @@ class Steady(ABC):
     def found(self) -> list[list[Hypothesis]]:
         """The texts of every source, best first. Waits for them."""
 
-    def _read_tops(self) -> Float[Tensor, "room rows"]:
-        """The best of each row at each step, where the host can look at them."""
-        tops = self._tops.cpu()
+    def _read(self) -> tuple[Int[Tensor, "room rows"], Float[Tensor, "room rows"]]:
+        """What was written, and how likely, where the host can look at it."""
+        written, tops = self._notes.cpu()
+        tops = tops.view(torch.float32)
         unusable = (~tops.isfinite()).nonzero().tolist()
         if unusable:
             step, row = unusable[0]
@@ -56,7 +65,7 @@ class Steady(ABC):
                 f"step {step}, row {row // self.group}: the model gave NaN or inf, or leaves nothing to choose from; "
                 "decode in a wider dtype, or look at its weights and at that source"
             )
-        return tops
+        return written, tops
 
 
 class SteadyGreedy(Steady):
@@ -64,7 +73,6 @@ class SteadyGreedy(Steady):
 
     def __init__(self, standing: Stood, most: Int[Tensor, " s"], *, room: int) -> None:
         super().__init__(standing, most, group=1, room=room)
-        self._written = torch.zeros(room, len(most), dtype=torch.long, device=most.device)
 
     def step(self) -> None:
         """The likeliest token of every row."""
@@ -85,7 +93,7 @@ class SteadyGreedy(Steady):
             return
         top, chosen = _following(logits).max(-1)  # of equals the first
         at = self.standing.at
-        self._written.index_copy_(0, at, chosen[None])
+        self._written.index_copy_(0, at, chosen[None].int())
         self._tops.index_copy_(0, at, top.to(self._tops).where(~self.over, 0.0)[None])
         self.over |= (chosen == END) | (self.most <= at + 1)
         self.tokens.copy_(torch.where(self.over, END, chosen))
@@ -93,10 +101,10 @@ class SteadyGreedy(Steady):
 
     def found(self) -> list[list[Hypothesis]]:
         """One text a source."""
-        totals = self._read_tops().sum(0, dtype=torch.float64).tolist()
-        written, most = self._written.t().tolist(), self.most.tolist()
+        written, tops = self._read()
+        texts, totals = written.t().tolist(), tops.sum(0, dtype=torch.float64).tolist()
         found = []
-        for row, (text, limit, total) in enumerate(zip(written, most, totals, strict=True)):
+        for row, (text, limit, total) in enumerate(zip(texts, self._limits, totals, strict=True)):
             length = text.index(END, 0, limit) + 1 if END in text[:limit] else limit
             finished = text[length - 1] == END
             found.append(
@@ -135,9 +143,7 @@ class SteadyBeam(Steady):
         self._kept_scores = torch.zeros(sources, count, dtype=torch.float64, device=device)
         self._kept_ends = torch.zeros(sources, count, dtype=torch.long, device=device)  # step · size + place
         self._steps = torch.zeros_like(self.most)  # that each sentence made
-        self._tokens, self._parents = (
-            torch.zeros(room, sources, size, dtype=torch.long, device=device) for _ in range(2)
-        )
+        self._parents = torch.zeros(room, sources, size, dtype=torch.int32, device=device)
         self._places = torch.arange(size, device=device)
 
     def begin(self) -> None:
@@ -162,8 +168,8 @@ class SteadyBeam(Steady):
         total = (ahead + self._live[..., None]).where(real[..., None], -torch.inf)
         logprob, index = foremost(total.flatten(1), size)
         parents, token = index // size, tokens.reshape(sources, -1).gather(-1, index)
-        self._tokens.index_copy_(0, at, token[None])
-        self._parents.index_copy_(0, at, parents[None])
+        self._written.index_copy_(0, at, token.flatten()[None].int())
+        self._parents.index_copy_(0, at, parents[None].int())
         length = (at + 1).expand_as(self.most)
         score, ended = self._weakened(logprob, length[:, None]), token == END
         self._keep(logprob, score, ended, at)
@@ -195,10 +201,10 @@ class SteadyBeam(Steady):
 
     def found(self) -> list[list[Hypothesis]]:
         """The finished texts, then those that were alive when their sentence stopped."""
-        self._read_tops()
+        tokens = self._read()[0].reshape(self.room, -1, self.size).tolist()
         kept = [part.tolist() for part in (self._kept, self._kept_scores, self._kept_ends)]
         live = [part.tolist() for part in (self._live, self._live_scores)]
-        steps, tokens, parents = (part.tolist() for part in (self._steps, self._tokens, self._parents))
+        steps, parents = self._steps.tolist(), self._parents.tolist()
         found = []
         for sentence in range(len(steps)):
             last = (steps[sentence] - 1) * self.size

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.keyvalue import KeyValue
 from regard.attention.lineage import SharedPast
-from regard.attention.reach import Reach
-from regard.attention.standing import StandingLineage, written
+from regard.attention.reach import Extent, Reach
+from regard.attention.standing import StandingLineage, Written
 from regard.layers.embedding import Embedding
 from regard.layers.positions import Tabled
 from regard.models.memory import Memory
@@ -26,13 +25,13 @@ Advance = Callable[[Tensor, Tabled, Memory, Iterable[SharedPast]], tuple[Tensor,
 
 @dataclass(frozen=True, eq=False)
 class StandingMemory(Memory):
-    """A memory whose mask stands in a tensor. Every source has a position to look at."""
+    """A memory whose lengths stand in a tensor. Every source has a position to look at."""
 
     within: Reach | None = None
 
     @property
     def reach(self) -> Reach:
-        """What the mask allows now."""
+        """What there is now."""
         if self.within is None:
             raise TypeError("a standing memory knows its reach")
         return self.within
@@ -50,9 +49,9 @@ class Standing:
         self._lineage = StandingLineage(sources, group, room, dtype=key.dtype, device=key.device)
         self._offset = embedding.placed(self._lineage.at, count=room)
         layers = tuple(_like(layer, size) for layer in memory.layers)
-        self._scores = torch.zeros(sources, 1, 1, size, dtype=key.dtype, device=key.device)
-        lengths = memory.lengths.clone()
-        self._memory = StandingMemory(layers, lengths, group, written(self._scores, lengths, whole=True))
+        extent, lengths = Extent(queries=group, keys=size, device=key.device), memory.lengths.clone()
+        within = Written(extent=extent, filled=lengths, dtype=key.dtype)
+        self._memory = StandingMemory(layers, lengths, group, within)
         self._pasts = tuple(SharedPast(_like(layer, self._lineage.size), self._lineage) for layer in layers)
         self._take(memory)
 
@@ -71,9 +70,6 @@ class Standing:
             held.key[..., :size, :].copy_(new.key)
             held.value[..., :size, :].copy_(new.value)
         self._memory.lengths.copy_(memory.lengths)
-        places = torch.arange(self._scores.shape[-1], device=self._scores.device)
-        real = places < memory.lengths[:, None, None, None]
-        self._scores.copy_(torch.zeros_like(self._scores).where(real, -torch.inf))
         self._lineage.reset()
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:

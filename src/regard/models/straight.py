@@ -1,8 +1,8 @@
 """A step of a decoder as one row of kernels, for a GPU: so few rows take less time to compute than kernels to start.
 
-Eight kernels a block: each linear map takes the norm before it along, and the activation or the residual behind it.
-A sum whose norm comes after it is kept as it is, and who reads it normalises it. A decoder with a part that is not known
-here, or that somebody listens to, goes its ordinary way.
+Eleven kernels a block, each of which reads its weights while the one before it is at work: the maps with their
+activations, what asks the rooms, and residuals with their norms. A decoder with a part that is not known here, or that
+somebody listens to, goes its ordinary way.
 """
 
 import importlib.util
@@ -34,7 +34,8 @@ _KNOWN = {
     Residual, StochasticDepth, Dropout, nn.LayerNorm, nn.Linear,
 }  # fmt: skip
 _ACTIVATIONS = {F.relu: "relu", F.gelu: "gelu"}
-_ROWS, _WIDTH = 256, 1024  # the most for which these kernels are faster than a library's
+_PLACED = [({after}, nn.Identity), ({before}, nn.LayerNorm)]  # norms, and the one behind the last block
+_ROWS, _WIDTH = 64, 512  # the most for which these kernels are faster than a library's
 
 Map = tuple[Tensor, Tensor | None]  # weight and bias
 
@@ -53,52 +54,53 @@ class Straight:
     """What `advance` of a model computes."""
 
     def __init__(self, decoder: Decoder) -> None:
-        self._blocks, self._table = decoder.blocks, decoder.embedding.table
-        self._last = decoder.norm if isinstance(decoder.norm, nn.LayerNorm) else None
-        self._output = (self._table, None) if decoder.output is None else _map(decoder.output)
+        self._blocks, self._table, self._output = decoder.blocks, decoder.embedding.table, decoder.output
+        norms = [
+            cast("nn.LayerNorm", around.norm) for block in decoder.blocks for around in _residuals(block)
+        ]
+        self._after = decoder.blocks[0].around_attention.placement is after
+        self._first = None if self._after else norms[0]
+        # What each sum goes through: its own norm, or the one before the next map.
+        self._norms = norms if self._after else [*norms[1:], cast("nn.LayerNorm", decoder.norm)]
 
     def __call__(
         self, tokens: Int[Tensor, " rows"], offset: Tabled, memory: Memory, pasts: Iterable[SharedPast]
     ) -> tuple[Float[Tensor, "rows vocabulary"], None]:
         """The logits of what follows tokens at this position; the pasts are written where they lie."""
         from regard.layers.kernels.embedded import embedded
-        from regard.layers.kernels.narrow import narrow
+        from regard.layers.kernels.narrow import narrow, narrow_sums
 
         x = embedded(tokens, self._table, at=offset.at, vectors=offset.vectors)
-        norm: nn.LayerNorm | None = None  # that x has yet to pass
+        seen = x if self._first is None else self._first(x)  # what the next map sees of x
+        norms = iter(self._norms)
         for block, layer, past in zip(self._blocks, memory.layers, pasts, strict=True):
             attention, cross, feed = block.attention, block.cross, cast("FeedForward", block.feedforward)
-            made, x = _into(block.around_attention, x, norm, _map(attention.input.all))
-            query, key, value = torch.split(made[:, None], list(attention.input.outputs), dim=-1)
-            taken = attention.taken_beside(query, key, value, past)[0]
-            x, norm = narrow(taken[:, 0], *_map(attention.output), around=x), _owed(block.around_attention)
+            made = narrow(seen, *_map(attention.input.all))[:, None]
+            query, key, value = torch.split(made, list(attention.input.outputs), dim=-1)
+            taken = attention.taken_beside(query, key, value, past)[0][:, 0]
+            x, seen = self._join(x, narrow_sums(taken, *_map(attention.output)), next(norms))
 
-            made, x = _into(block.around_cross, x, norm, cross.input.asking)
-            query = made.reshape(len(layer.key), -1, made.shape[-1])
-            taken = cross.taken(query, layer, reach=memory.reach)
-            x, norm = narrow(taken.flatten(0, 1), *_map(cross.output), around=x), _owed(block.around_cross)
+            query = narrow(seen, *cross.input.asking).reshape(len(layer.key), memory.group, -1)
+            taken = cross.taken(query, layer, reach=memory.reach).flatten(0, 1)
+            x, seen = self._join(x, narrow_sums(taken, *_map(cross.output)), next(norms))
 
-            kind = _ACTIVATIONS[feed.activation]
-            made, x = _into(block.around_feedforward, x, norm, _map(feed.inner), kind)
-            x, norm = narrow(made, *_map(feed.outer), around=x), _owed(block.around_feedforward)
-        return narrow(x, *self._output, norm=norm or self._last), None
+            made = narrow(seen, *_map(feed.inner), activation=_ACTIVATIONS[feed.activation])
+            x, seen = self._join(x, narrow_sums(made, *_map(feed.outer)), next(norms))
+        return F.linear(seen, self._table) if self._output is None else self._output(seen), None
 
+    def _join(self, x: Tensor, made: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
+        """x and what is added to it, and what the next map sees of that."""
+        from regard.layers.kernels.added_norm import summed_norm
 
-def _into(
-    residual: Residual, x: Tensor, norm: nn.LayerNorm | None, first: Map, activation: str = ""
-) -> tuple[Tensor, Tensor]:
-    """What the first map inside a residual makes of x, and what goes around."""
-    from regard.layers.kernels.narrow import narrow
-
-    if residual.placement is before:
-        return narrow(x, *first, norm=cast("nn.LayerNorm", residual.norm), activation=activation), x
-    entered = x if norm is None else torch.empty_like(x)
-    return narrow(x, *first, norm=norm, activation=activation, entered=entered), entered
+        if self._after:
+            x = summed_norm(x, made, norm)
+            return x, x
+        total = torch.empty_like(x)
+        return total, summed_norm(x, made, norm, total=total)
 
 
-def _owed(residual: Residual) -> nn.LayerNorm | None:
-    """The norm that its sum has yet to pass."""
-    return cast("nn.LayerNorm", residual.norm) if residual.placement is after else None
+def _residuals(block: DecoderBlock) -> tuple[Residual, Residual, Residual]:
+    return block.around_attention, block.around_cross, block.around_feedforward
 
 
 def _map(linear: nn.Module) -> Map:
@@ -116,14 +118,16 @@ def known(decoder: Decoder) -> bool:
     """Whether every part of a decoder is one that is known here, and nobody listens to it."""
     ends = [part for part in (decoder.embedding, decoder.norm, decoder.output) if part is not None]
     parts = [part for whole in (*decoder.blocks, *ends) for part in whole.modules()]
+    around = [residual for block in decoder.blocks for residual in _residuals(block)]
     table = decoder.embedding.table
     return (
         {type(part) for block in decoder.blocks for part in block.modules()} <= _KNOWN
         and type(decoder.embedding) is Embedding
-        and type(decoder.norm) in (nn.LayerNorm, nn.Identity)
+        and ({residual.placement for residual in around}, type(decoder.norm)) in _PLACED
         and type(decoder.output) in (nn.Linear, type(None))
-        and all(_plain(weight, table) for part in parts for weight in part.parameters(recurse=False))
+        and all(type(residual.norm) is nn.LayerNorm for residual in around)
         and all(part.bias is not None for part in parts if isinstance(part, nn.LayerNorm))
+        and all(_plain(weight, table) for part in parts for weight in part.parameters(recurse=False))
         and all(_regular(block) for block in decoder.blocks)
         and not any(
             part.training or part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
@@ -137,13 +141,6 @@ def _plain(weight: Tensor, like: Tensor) -> bool:
 
 
 def _regular(block: DecoderBlock) -> bool:
-    around = (block.around_attention, block.around_cross, block.around_feedforward)
-    placements = {residual.placement for residual in around}
-    return (
-        placements in ({before}, {after})
-        and type(block.feedforward) is FeedForward
-        and block.feedforward.activation in _ACTIVATIONS
-        and block.attention.input.packed
-        and block.cross.input.packed
-        and all(type(residual.norm) is nn.LayerNorm for residual in around)
-    )
+    feed = block.feedforward
+    mapped = block.attention.input.packed and block.cross.input.packed
+    return mapped and type(feed) is FeedForward and feed.activation in _ACTIVATIONS

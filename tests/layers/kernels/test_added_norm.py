@@ -21,3 +21,16 @@ def test_a_sum_is_normalised(width: int, dtype: torch.dtype, error: float) -> No
         wanted = norm.double()(x.double() + y.double())
     assert found.shape == x.shape
     assert (found.double() - wanted).abs().max() < error
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_several_parts_are_added_and_the_sum_is_kept(count: int) -> None:
+    from regard.layers.kernels.added_norm import summed_norm
+
+    norm, x, parts = torch.nn.LayerNorm(100), torch.randn(7, 100).half(), torch.randn(count, 7, 100)
+    torch.nn.init.normal_(norm.weight)
+    norm, total = norm.half().requires_grad_(False), torch.full_like(x, torch.nan)
+    found = summed_norm(x, parts, norm, total=total)
+    wanted = x.double() + parts.double().sum(0)
+    assert (total.double() - wanted).abs().max() < 8e-3
+    assert (found.double() - norm.double()(wanted)).abs().max() < 1e-2

@@ -100,7 +100,6 @@ def ask_one(
         *new_key.stride()[:2], *new_value.stride()[:2], filled.stride(0) if len(filled) > 1 else 0,
         key.shape[2], scale, NEWER=newest is not None, EARLY=soon, HEADS=heads, GROUP=heads // key.shape[1],
         WIDTH=width, FULL=triton.next_power_of_2(width), VALUES=values,
-        FULL_VALUES=triton.next_power_of_2(values), N=min(64, max(16, triton.next_power_of_2(key.shape[2]))),
-        num_warps=2, **options,
+        FULL_VALUES=triton.next_power_of_2(values), N=32, num_warps=1 if width <= 64 else 2, **options,
     )  # fmt: skip
     return out

@@ -12,7 +12,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from regard.attention.kernels.early import early
 from regard.data.batches import END, START
 
-_AT_ONCE = 8192  # words
+_AT_ONCE = 4096  # words
 
 
 @triton.jit
@@ -72,5 +72,5 @@ def likeliest(
     _likeliest[(rows,)](
         logits, at, most, over.view(torch.int8), tokens, written, tops,
         logits.stride(0), rows, words, EARLY=soon, FIRST=START + 1, STOP=END,
-        N=min(_AT_ONCE, triton.next_power_of_2(words)), num_warps=16, **options,
+        N=min(_AT_ONCE, triton.next_power_of_2(words)), num_warps=8, **options,
     )  # fmt: skip
