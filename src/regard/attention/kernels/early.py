@@ -1,7 +1,8 @@
 """Kernels that start before those before them have ended: what they read of weights and rooms is there already.
 
-A kernel so written asks for `gdc_wait` before it reads or writes anything that the kernel before it writes or reads, and
-lets the next one start only behind that: what was written two kernels ago may then be read at once.
+A kernel so written asks for `gdc_wait` before it reads what a kernel of the same step wrote, and before it writes anything.
+The next one may start at once; but the kernel that begins a step lets it start only behind its own wait, so that what
+the step before wrote is there for all that follow.
 """
 
 from functools import lru_cache

@@ -21,11 +21,12 @@ def _added_norm(
     row = tl.program_id(0).to(tl.int64) * width
     columns = tl.arange(0, FULL)
     inside = columns < width
+    if EARLY:
+        gdc_launch_dependents()
     weight = tl.load(WEIGHT + columns, inside, 0.0).to(tl.float32)
     bias = tl.load(BIAS + columns, inside, 0.0).to(tl.float32)
     if EARLY:
         gdc_wait()
-        gdc_launch_dependents()
     x = tl.load(X + row + columns, inside, 0.0).to(tl.float32)
     y = tl.load(Y + row + columns, inside, 0.0).to(tl.float32)
     for part in tl.static_range(1, PARTS):

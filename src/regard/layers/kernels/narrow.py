@@ -38,6 +38,8 @@ def _narrow(
     row = tl.program_id(1) * M + tl.arange(0, M)
     column = tl.program_id(0) * N + tl.arange(0, N)
     cut = tl.program_id(2)
+    if EARLY:
+        gdc_launch_dependents()
     place = cut * PARTS * K + tl.arange(0, PARTS)[:, None, None] * K + tl.arange(0, K)[None, None, :]
     there, wanted = row < rows, column < outputs
     start = column.to(tl.int64)[None, :, None] * width + place
@@ -47,7 +49,6 @@ def _narrow(
         bias = tl.load(BIAS + column, wanted & (cut == 0), 0.0).to(tl.float32)
     if EARLY:
         gdc_wait()
-        gdc_launch_dependents()
     start = row.to(tl.int64)[None, :, None] * width + place
     x = tl.load(X + start, there[None, :, None] & (place < width), 0.0)
     y = tl.sum(tl.dot(x, tl.permute(weight, (0, 2, 1)), input_precision=PRECISION), 0)
@@ -104,4 +105,4 @@ def _launch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, til
 
 def _tile(outputs: int, cuts: int) -> Tile:
     """So that about every multiprocessor has a program or two."""
-    return Tile(16, 16 if outputs * cuts <= 512 else 32, 4, cuts)
+    return Tile(16, 16 if outputs * cuts <= 512 else 32, 2, cuts)
