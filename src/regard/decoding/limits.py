@@ -11,6 +11,8 @@ Limits = int | Int[Tensor, " b"]
 
 def per_row(limits: Limits, rows: int, *, device: torch.device) -> Int[Tensor, " {rows}"]:
     """The most tokens of every row, END among them."""
+    if type(limits) is int and limits >= 1:
+        return torch.full((rows,), limits, device=device)
     most = torch.as_tensor(limits, device=device)
     if most.is_floating_point() or most.dtype == torch.bool:
         raise RegardError(f"limits of type {most.dtype}: give whole numbers of tokens")

@@ -5,6 +5,7 @@ A small decoder waits for its kernels to start far longer than for what they com
 model needs Python at every step: then nothing is recorded, and the ordinary loops decode.
 """
 
+import importlib.util
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -29,15 +30,18 @@ _SHAPES = 8  # that are kept for a model; of more, those not used for longest ar
 _LOOK = 8  # steps between two looks whether all texts have ended
 _AHEAD = 2  # steps that are started before the answer is waited for: the GPU is never without work
 
+_TRITON = importlib.util.find_spec("triton") is not None
+
 Shape = tuple[Any, ...]
 
 
 class Record:
     """A decode of one shape, as the GPU knows it."""
 
-    def __init__(self, model: Any, source: Any, steady: Steady) -> None:
-        self.source, self.steady = source, steady
+    def __init__(self, model: Any, source: Any, steady: Steady, addresses: int) -> None:
+        self.source, self.steady, self.addresses = source, steady, addresses
         self._model = weakref.ref(model)  # the records of a model end with it
+        self._weights = [(weight, weight.data_ptr()) for weight in model.parameters()]
         self._ended = torch.zeros((), dtype=torch.bool, pin_memory=True)
         self._asked = torch.cuda.Event()  # type: ignore[no-untyped-call]
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -58,16 +62,28 @@ class Record:
             torch.cuda.synchronize()
             self._beginning = None
 
-    def decode(self, source: Any, most: Int[Tensor, " s"]) -> list[list[Hypothesis]]:
-        """The texts of a source of this shape."""
+    @property
+    def ready(self) -> bool:
+        """Whether the sources can be read without Python, and the weights that were recorded are where they were."""
+        unmoved = all(weight.data_ptr() == address for weight, address in self._weights)
+        return self._beginning is not None and unmoved
+
+    def begin(self, source: Any, most: Int[Tensor, " s"]) -> None:
+        """Have the GPU read a source of this shape."""
         for held, new in zip(_tensors(self.source), _tensors(source), strict=True):
+            if held.shape != new.shape:  # texts that are filled up
+                held.fill_(PAD)
+                held = held[:, : new.shape[1]]
             held.copy_(new, non_blocking=True)
         self.steady.limit(most)
         if self._beginning is None:
             self._begin()
         else:
             self._beginning.replay()
-        for step in range(1, int(most.max()) + 1):
+
+    def finish(self, longest: int) -> list[list[Hypothesis]]:
+        """Its texts, of so many tokens at most."""
+        for step in range(1, longest + 1):
             self._step.replay()
             if step % _LOOK == 0:
                 self._ended.copy_(self.steady.over.all(), non_blocking=True)
@@ -99,24 +115,33 @@ def recorded(
     """The `count` best texts of every row of the source; None where the ordinary loops have to find them."""
     if not isinstance(model, nn.Module) or _unfit(model, source) is not None:
         return None
-    looked = _survey(model)
-    if looked.hooked:
-        return None
-    with evaluating(model) if looked.training else torch.no_grad():
-        most = per_row(limits, len(source), device=torch.device("cpu"))
-        room = -(-int(most.max()) // _ROUND) * _ROUND
-        source = _rounded(source)
-        records = _records.setdefault(model, OrderedDict())
-        shape = (size, count, penalty, room, type(source), *_shapes(source), looked.addresses)
-        if shape not in records:
-            made = _record(model, source, most, size=size, count=count, penalty=penalty, room=room)
-            if made is None:
-                return None
-            records[shape] = made
+    most = per_row(limits, len(source), device=torch.device("cpu"))
+    longest = int(most.max())
+    room = -(-longest // _ROUND) * _ROUND
+    records = _records.setdefault(model, OrderedDict())
+    shape = (size, count, penalty, room, *_shape(source))
+    record = records.get(shape)
+    begun = record is not None and record.ready
+    with torch.no_grad():
+        if record is not None and begun:
+            record.begin(source, most)
+        looked = _survey(model)  # while the GPU reads
+        if looked.hooked:
+            return None
+        if record is None or looked.addresses != record.addresses:
+            begun = False
+            with evaluating(model):
+                steady = _steady(model, source, most, size=size, count=count, penalty=penalty, room=room)
+                if steady is None:
+                    return None
+                record = records[shape] = Record(model, *steady, looked.addresses)
             if len(records) > _SHAPES:
                 records.popitem(last=False)
+        if not begun:
+            with evaluating(model):
+                record.begin(source, most)
         records.move_to_end(shape)
-        return records[shape].decode(source, most)
+        return record.finish(longest)
 
 
 def obstacle(model: nn.Module, source: Any) -> str | None:
@@ -134,14 +159,18 @@ def _unfit(model: nn.Module, source: Any) -> str | None:
     if attended():
         return "somebody watches or changes attention, which takes Python at every step"
     lengths: Tensor | None = getattr(source, "lengths", None)
-    if lengths is not None and (len(lengths) == 0 or int(lengths.min()) < 1):
+    if lengths is None or (len(lengths) > 0 and _TRITON and weight.dtype != torch.float64):
+        return None  # the kernels of a step give zeros to whoever sees nothing
+    if len(lengths) == 0 or int(lengths.min()) < 1:
         return "a source is empty: whoever looks at it sees nothing"
     return None
 
 
-def _record(
+def _steady(
     model: Any, source: Any, most: Tensor, *, size: int | None, count: int, penalty: float, room: int
-) -> Record | None:
+) -> tuple[Any, Steady] | None:
+    """A source of this shape whose tensors are nobody else's, and its decode; None where it cannot stand."""
+    source = _rounded(source)
     source = replace(source, **{name: part.clone() for name, part in _named(source)})
     state = model.start(source)
     try:
@@ -152,9 +181,8 @@ def _record(
         return None
     limits = most.to(state.first.device)
     if size is None:
-        return Record(model, source, SteadyGreedy(standing, limits, room=room))
-    beam = SteadyBeam(standing, limits, size=size, count=count, penalty=penalty, room=room)
-    return Record(model, source, beam)
+        return source, SteadyGreedy(standing, limits, room=room)
+    return source, SteadyBeam(standing, limits, size=size, count=count, penalty=penalty, room=room)
 
 
 def _rounded(source: Any) -> Any:
@@ -174,8 +202,12 @@ def _tensors(source: Any) -> list[Tensor]:
     return [part for _, part in _named(source)]
 
 
-def _shapes(source: Any) -> list[object]:
-    return [(part.shape, part.dtype) for part in _tensors(source)]
+def _shape(source: Any) -> Shape:
+    """What sources of one record have in common: texts are filled up to a round number of tokens."""
+    if isinstance(source, Sequences):
+        rows, longest = source.tokens.shape
+        return Sequences, rows, -(-longest // _ROUND), source.tokens.dtype
+    return type(source), *((part.shape, part.dtype) for part in _tensors(source))
 
 
 @dataclass(frozen=True)

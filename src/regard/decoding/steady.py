@@ -5,6 +5,7 @@ are stepped along, and who came from whom is read back when all is over. The tex
 """
 
 import importlib.util
+import math
 from abc import ABC, abstractmethod
 
 import torch
@@ -37,8 +38,10 @@ class Steady(ABC):
 
     def limit(self, most: Int[Tensor, " s"]) -> None:
         """The most tokens of each source in the next decode."""
-        self.most.copy_(most, non_blocking=True)
-        self._limits = most.tolist()
+        limits = most.tolist()
+        if limits != self._limits:
+            self.most.copy_(most, non_blocking=True)
+            self._limits = limits
 
     def begin(self) -> None:
         """Anew, once the limits and the sources are there."""
@@ -54,18 +57,18 @@ class Steady(ABC):
     def found(self) -> list[list[Hypothesis]]:
         """The texts of every source, best first. Waits for them."""
 
-    def _read(self) -> tuple[Int[Tensor, "room rows"], Float[Tensor, "room rows"]]:
-        """What was written, and how likely, where the host can look at it."""
-        written, tops = self._notes.cpu()
-        tops = tops.view(torch.float32)
-        unusable = (~tops.isfinite()).nonzero().tolist()
-        if unusable:
-            step, row = unusable[0]
+    def _read(self) -> tuple[Int[Tensor, "room rows"], list[float]]:
+        """What was written, and how likely the best of each row were together, where the host can look at it."""
+        written, notes = self._notes.cpu()
+        tops = notes.view(torch.float32)
+        totals = tops.sum(0, dtype=torch.float64).tolist()
+        if not all(map(math.isfinite, totals)):
+            step, row = (~tops.isfinite()).nonzero().tolist()[0]
             raise RegardError(
                 f"step {step}, row {row // self.group}: the model gave NaN or inf, or leaves nothing to choose from; "
                 "decode in a wider dtype, or look at its weights and at that source"
             )
-        return written, tops
+        return written, totals
 
 
 class SteadyGreedy(Steady):
@@ -101,11 +104,13 @@ class SteadyGreedy(Steady):
 
     def found(self) -> list[list[Hypothesis]]:
         """One text a source."""
-        written, tops = self._read()
-        texts, totals = written.t().tolist(), tops.sum(0, dtype=torch.float64).tolist()
+        written, totals = self._read()
         found = []
-        for row, (text, limit, total) in enumerate(zip(texts, self._limits, totals, strict=True)):
-            length = text.index(END, 0, limit) + 1 if END in text[:limit] else limit
+        for row, (text, limit, total) in enumerate(
+            zip(written.t().tolist(), self._limits, totals, strict=True)
+        ):
+            text[limit:] = [END]
+            length = min(text.index(END) + 1, limit)
             finished = text[length - 1] == END
             found.append(
                 [

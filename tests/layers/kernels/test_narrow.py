@@ -26,17 +26,17 @@ def test_it_is_a_linear_map_and_an_activation(
     assert (found.double() - wanted).abs().max() < error
 
 
-@pytest.mark.parametrize(("width", "cuts"), [(2048, 4), (1100, 3), (48, 1)])
+@pytest.mark.parametrize("width", [2048, 1100, 48])
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize(("dtype", "error"), TYPES)
-def test_a_wide_one_is_a_sum(width: int, cuts: int, biased: bool, dtype: torch.dtype, error: float) -> None:
+def test_a_wide_one_is_a_sum(width: int, biased: bool, dtype: torch.dtype, error: float) -> None:
     from regard.layers.kernels.narrow import narrow_sums
 
     x, weight = torch.randn(19, width).to(dtype), (torch.randn(37, width) / width**0.5).to(dtype)
     bias = torch.randn(37).to(dtype) if biased else None
     found = narrow_sums(x, weight, bias)
     wanted = F.linear(x.double(), weight.double(), None if bias is None else bias.double())
-    assert len(found) == cuts
+    assert found.dtype == torch.float32
     assert (found.double().sum(0) - wanted).abs().max() < error
 
 

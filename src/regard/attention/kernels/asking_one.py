@@ -23,6 +23,8 @@ def _ask_one(
     filled_source, size, scale, NEWER: tl.constexpr, EARLY: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr,
     WIDTH: tl.constexpr, FULL: tl.constexpr, VALUES: tl.constexpr, FULL_VALUES: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
+    if EARLY:
+        gdc_launch_dependents()
     source, head = (tl.program_id(0) // HEADS).to(tl.int64), tl.program_id(0) % HEADS
     features, numbers = tl.arange(0, FULL), tl.arange(0, FULL_VALUES)
     wide, deep = features < WIDTH, numbers < VALUES
@@ -37,7 +39,6 @@ def _ask_one(
     value = tl.load(V + keys[:, None] * v_row + numbers[None, :], inside[:, None] & deep[None, :], 0.0)
     if EARLY:
         gdc_wait()
-        gdc_launch_dependents()
     query = tl.load(Q + source * q_source + head * q_head + features, wide, 0.0).to(tl.float32) * scale
     score = tl.where(inside, tl.sum(key.to(tl.float32) * query[None, :], 1), float("-inf"))
     top = tl.max(score, 0)

@@ -62,9 +62,6 @@ def _narrow(
     tl.store(Y + corner, y.to(Y.dtype.element_ty), there[:, None] & wanted[None, :])
 
 
-_AT_ONCE = 512  # features that a program reads
-
-
 def narrow(
     x: Float[Tensor, "rows d"],
     weight: Float[Tensor, "outputs d"],
@@ -74,7 +71,7 @@ def narrow(
     tile: Tile | None = None,
 ) -> Float[Tensor, "rows outputs"]:
     """activation(Wx + b), of a width that one program reads."""
-    return _launch(x, weight, bias, activation, tile or _tile(len(weight), 1))[0]
+    return _launch(x, weight, bias, activation, tile or _tile(len(weight)))[0]
 
 
 def narrow_sums(
@@ -84,8 +81,11 @@ def narrow_sums(
     *,
     tile: Tile | None = None,
 ) -> Float[Tensor, "cuts rows outputs"]:
-    """Numbers whose sum is Wx + b; in float32, where there are more than one."""
-    return _launch(x, weight, bias, "", tile or _tile(len(weight), triton.cdiv(x.shape[-1], _AT_ONCE)))
+    """Numbers whose sum is Wx + b, in float32."""
+    parts = max(
+        1, triton.next_power_of_2(x.shape[-1]) // 512
+    )  # of 256 features, and as many in the other cut
+    return _launch(x, weight, bias, "", tile or Tile(16, 32, min(parts, 8), 2))
 
 
 def _launch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, tile: Tile) -> Tensor:
@@ -103,6 +103,6 @@ def _launch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, til
     return y
 
 
-def _tile(outputs: int, cuts: int) -> Tile:
+def _tile(outputs: int) -> Tile:
     """So that about every multiprocessor has a program or two."""
-    return Tile(16, 16 if outputs * cuts <= 512 else 32, 2, cuts)
+    return Tile(16, 16, 1) if outputs <= 512 else Tile(16, 32, 2)
