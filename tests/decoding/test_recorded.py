@@ -6,13 +6,29 @@ from decoding.test_steady import LIMITS, lively, sources, texts
 
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
-from regard.decoding.recorded import obstacle, recorded
+from regard.decoding.recorded import _survey, obstacle, recorded
 
 
 def test_a_model_on_the_cpu_is_not_recorded() -> None:
     model, source = lively().cpu(), sources().to("cpu")
     assert obstacle(model, source) == "the model is not on a GPU"
     assert recorded(model, source, limits=LIMITS) is None
+
+
+def test_one_walk_sees_hooks_modes_and_where_the_weights_lie() -> None:
+    model = lively().eval()
+    first = _survey(model)
+    assert (first.hooked, first.training) == (False, False)
+    deep = model.decoder[1].get_submodule("cross.input.all")
+    hook = deep.register_forward_pre_hook(lambda *_: None)
+    deep.training = True
+    second = _survey(model)
+    assert (second.hooked, second.training, second.addresses) == (True, True, first.addresses)
+    hook.remove()
+    moved = deep.get_parameter("weight")
+    moved.data = moved.data.clone()
+    assert not _survey(model).hooked
+    assert _survey(model).addresses != first.addresses
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
