@@ -18,7 +18,7 @@ _ROUND = 16  # slots: kernels want masks whose rows begin at even addresses
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Written(Reach):
-    """A reach that stands in tensors. Every query may look at something."""
+    """A reach that stands in tensors. A query that may look at nothing is for the kernel that asks, which gives zeros."""
 
     filled: Int[
         Tensor, " _b"

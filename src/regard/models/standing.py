@@ -25,7 +25,7 @@ Advance = Callable[[Tensor, Tabled, Memory, Iterable[SharedPast]], tuple[Tensor,
 
 @dataclass(frozen=True, eq=False)
 class StandingMemory(Memory):
-    """A memory whose lengths stand in a tensor. Every source has a position to look at."""
+    """A memory whose lengths stand in a tensor."""
 
     within: Reach | None = None
 

@@ -24,7 +24,8 @@ def _ask(
     q_source, q_head, q_row, k_source, k_head, k_row, v_source, v_head, v_row, a_source, a_row,
     o_source, o_head, o_row, n_source, n_head, n_row, m_source, m_head, m_row, filled_source, queries, size, scale,
     MASKED: tl.constexpr, NEWER: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr,
-    FULL: tl.constexpr, VALUES: tl.constexpr, FULL_VALUES: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
+    FULL: tl.constexpr, VALUES: tl.constexpr, FULL_VALUES: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     source, head = tl.program_id(0) // HEADS, tl.program_id(0) % HEADS
     rows, features, numbers = tl.arange(0, M), tl.arange(0, FULL), tl.arange(0, FULL_VALUES)
@@ -55,9 +56,8 @@ def _ask(
         score = tl.dot(query, tl.trans(key), input_precision=PRECISION) * scale
         seen = there[:, None] & inside[None, :]
         if MASKED:
-            score += tl.load(ADDED + rows[:, None] * a_row + keys[None, :], seen, float("-inf")).to(
-                tl.float32
-            )
+            added = tl.load(ADDED + rows[:, None] * a_row + keys[None, :], seen, float("-inf"))
+            score += added.to(tl.float32)
         else:
             score = tl.where(seen, score, float("-inf"))
         higher = tl.maximum(top, tl.max(score, 1))
@@ -96,13 +96,13 @@ def ask(
     value: Float[Tensor, "s g k dv"],
     *,
     added: Float[Tensor, "s 1 _q k"] | None,
-    filled: Int[
-        Tensor, " _s"
-    ],  # how many keys there are, for all sources or for each; those behind are not read
+    filled: Int[Tensor, " _s"],  # keys that are there, for all sources or for each; others are not read
     scale: float,
     newest: tuple[Float[Tensor, "s g q d"], Float[Tensor, "s g q dv"]] | None = None,
 ) -> Float[Tensor, "s h q dv"]:
     """softmax(scale · QKᵀ + added) V over the first keys. A query that may look at nothing gets zeros.
+
+    Without `added`, every query looks at all keys that are there.
 
     `newest` are the keys and values of the queries themselves: they are put into the room, as the last that are filled,
     and each is seen by its own query.

@@ -79,9 +79,7 @@ def ask_one(
     key: Float[Tensor, "s g k d"],
     value: Float[Tensor, "s g k dv"],
     *,
-    filled: Int[
-        Tensor, " _s"
-    ],  # how many keys there are, for all sources or for each; those behind are not read
+    filled: Int[Tensor, " _s"],  # keys that are there, for all sources or for each; others are not read
     scale: float,
     newest: tuple[Float[Tensor, "s g 1 d"], Float[Tensor, "s g 1 dv"]] | None = None,
 ) -> Float[Tensor, "s h 1 dv"]:
@@ -93,14 +91,13 @@ def ask_one(
     values = value.shape[-1]
     out = query.new_empty(sources, heads, 1, values)
     new_key, new_value = newest or (key, value)
-    soon = early(query.device)
-    options = {"launch_pdl": True} if soon else {}
     _ask_one[(sources * heads,)](
         query, key, value, new_key, new_value, filled, out,
         query.stride(0), query.stride(1), *key.stride()[:3], *value.stride()[:3],
         *new_key.stride()[:2], *new_value.stride()[:2], filled.stride(0) if len(filled) > 1 else 0,
-        key.shape[2], scale, NEWER=newest is not None, EARLY=soon, HEADS=heads, GROUP=heads // key.shape[1],
+        key.shape[2], scale, NEWER=newest is not None, HEADS=heads, GROUP=heads // key.shape[1],
         WIDTH=width, FULL=triton.next_power_of_2(width), VALUES=values,
-        FULL_VALUES=triton.next_power_of_2(values), N=32, num_warps=1 if width <= 64 else 2, **options,
+        FULL_VALUES=triton.next_power_of_2(values), N=32, num_warps=1 if width <= 64 else 2,
+        **early(query.device),
     )  # fmt: skip
     return out

@@ -11,8 +11,9 @@ import torch
 
 
 @lru_cache
-def early(device: torch.device) -> bool:
-    """Whether kernels on this device may start so (NVIDIA, from Hopper on)."""
-    if device.type != "cuda" or torch.version.cuda is None:
-        return False
-    return torch.cuda.get_device_capability(device) >= (9, 0)
+def early(device: torch.device) -> dict[str, bool]:
+    """What a kernel is launched with to start so, where a device can (NVIDIA, from Hopper on)."""
+    able = device.type == "cuda" and torch.version.cuda is not None
+    if not able or torch.cuda.get_device_capability(device) < (9, 0):
+        return {"EARLY": False}
+    return {"EARLY": True, "launch_pdl": True}

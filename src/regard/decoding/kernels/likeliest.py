@@ -67,10 +67,8 @@ def likeliest(
 ) -> None:
     """Choose the likeliest token of every row, write it and its log-probability down, and see which texts are over."""
     rows, words = logits.shape
-    soon = early(logits.device)
-    options = {"launch_pdl": True} if soon else {}
     _likeliest[(rows,)](
         logits, at, most, over.view(torch.int8), tokens, written, tops,
-        logits.stride(0), rows, words, EARLY=soon, FIRST=START + 1, STOP=END,
-        N=min(_AT_ONCE, triton.next_power_of_2(words)), num_warps=8, **options,
+        logits.stride(0), rows, words, FIRST=START + 1, STOP=END,
+        N=min(_AT_ONCE, triton.next_power_of_2(words)), num_warps=8, **early(logits.device),
     )  # fmt: skip

@@ -57,12 +57,11 @@ def summed_norm(
 ) -> Float[Tensor, "*b d"]:
     """The layer norm of x and all parts together; the sum itself is written into `total`, if there is one."""
     x, parts = x.contiguous(), parts.contiguous()
-    out, width, soon = torch.empty_like(x), x.shape[-1], early(x.device)
+    out, width = torch.empty_like(x), x.shape[-1]
     rows = x.numel() // width
-    options = {"launch_pdl": True} if soon else {}
     _added_norm[(rows,)](
         x, parts, norm.weight, norm.bias, out, out if total is None else total, rows, width, norm.eps,
-        PARTS=len(parts), KEPT=total is not None, EARLY=soon, FULL=triton.next_power_of_2(width),
-        num_warps=min(4, max(1, width // 256)), **options,
+        PARTS=len(parts), KEPT=total is not None, FULL=triton.next_power_of_2(width),
+        num_warps=min(4, triton.next_power_of_2(triton.cdiv(width, 256))), **early(x.device),
     )  # fmt: skip
     return out

@@ -40,10 +40,9 @@ def embedded(
 ) -> Float[Tensor, "rows d"]:
     """√d · E[token] + p[at]."""
     width = table.shape[-1]
-    out, soon = table.new_empty(len(tokens), width), early(table.device)
-    options = {"launch_pdl": True} if soon else {}
+    out = table.new_empty(len(tokens), width)
     _embedded[(len(tokens),)](
         tokens, table, at, vectors, out, width, math.sqrt(width),
-        PLACED=len(vectors) > 0, EARLY=soon, FULL=triton.next_power_of_2(width), num_warps=2, **options,
+        PLACED=len(vectors) > 0, FULL=triton.next_power_of_2(width), num_warps=2, **early(table.device),
     )  # fmt: skip
     return out

@@ -82,23 +82,21 @@ def narrow_sums(
     tile: Tile | None = None,
 ) -> Float[Tensor, "cuts rows outputs"]:
     """Numbers whose sum is Wx + b, in float32."""
-    parts = max(
-        1, triton.next_power_of_2(x.shape[-1]) // 512
-    )  # of 256 features, and as many in the other cut
-    return _launch(x, weight, bias, "", tile or Tile(16, 32, min(parts, 8), 2))
+    cuts = max(2, triton.cdiv(x.shape[-1], 1024))  # a program has room for no more
+    parts = max(1, triton.next_power_of_2(triton.cdiv(x.shape[-1], cuts)) // 256)
+    return _launch(x, weight, bias, "", tile or Tile(16, 32, parts, cuts))
 
 
 def _launch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, tile: Tile) -> Tensor:
     (rows, width), outputs = x.shape, len(weight)
     y = x.new_empty(tile.cuts, rows, outputs, dtype=x.dtype if tile.cuts == 1 else torch.float32)
     each = triton.next_power_of_2(triton.cdiv(width, tile.cuts))
-    soon = early(x.device)
-    options = {"launch_pdl": True} if soon else {}
     _narrow[(triton.cdiv(outputs, tile.columns), triton.cdiv(rows, tile.rows), tile.cuts)](
         x, weight, weight if bias is None else bias, y, rows, width, outputs,
-        BIASED=bias is not None, ACTIVATION=activation, EARLY=soon, PARTS=tile.parts,
+        BIASED=bias is not None, ACTIVATION=activation, PARTS=tile.parts,
         M=tile.rows, N=tile.columns, K=max(16, each // tile.parts),
-        PRECISION="ieee" if x.dtype == torch.float32 else "tf32", num_warps=tile.parts, **options,
+        PRECISION="ieee" if x.dtype == torch.float32 else "tf32", num_warps=tile.parts,
+        **early(x.device),
     )  # fmt: skip
     return y
 
