@@ -9,6 +9,7 @@ kernels find it themselves. Answers are compared with float64 weights of some qu
 """
 
 import argparse
+import itertools
 import json
 import math
 import statistics
@@ -29,6 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard import Call, Monitor, causal, watch, weigh
 from regard.sight import evidence
+from regard.sight.levels import Hearing
 
 Run = Callable[[], object]
 HEADS, MAP = 16, 128
@@ -50,12 +52,19 @@ def milliseconds(
 
     So many runs are timed `together` as take that many milliseconds: then the device need not wait for the host, as it
     does not in a model of many layers. What a run is `within` is entered and left while nobody looks at the clock.
+
+    Every turn begins with another run, and every other one goes backwards: the chip slows down while it draws more
+    than its power, so that a run pays for what ran before it.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     counts = dict.fromkeys(runs, 1)
+    turns = itertools.count()
 
     def turn() -> None:
-        for name, run in runs.items():
+        number = next(turns)
+        order = list(runs)[number % len(runs) :] + list(runs)[: number % len(runs)]
+        for name in order[:: -1 if number % 2 else 1]:
+            run = runs[name]
             start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
             with (within or {}).get(name, nullcontext)():
                 torch.cuda.synchronize()
@@ -187,7 +196,7 @@ class Attending(nn.Module):
 def held_by_watching(
     model: nn.Module, query: Tensor, key: Tensor, value: Tensor
 ) -> tuple[Tensor, dict[str, float]]:
-    """The log-sum-exp that the forward tells, and megabytes: of query and key, and what a watcher takes beside them."""
+    """The log-sum-exp that the forward tells when asked, and megabytes: of query and key, and what a watcher takes."""
 
     def peak() -> float:
         torch.cuda.synchronize()
@@ -207,7 +216,10 @@ def held_by_watching(
         "peak under watch": peak() - before,
         "held afterwards": torch.cuda.memory_allocated() / 2**20 - before,
     }
-    level = seen[0]._level
+    seen.layers.clear()
+    with Hearing() as heard:  # type: ignore[no-untyped-call]
+        model(query, key, value)
+    level = heard.of(query)
     if level is None:
         raise RuntimeError(f"the forward of {type(model).__name__} told no log-sum-exp")
     return level, memory
@@ -228,6 +240,10 @@ def one_case(length: int, width: int, *, flag: bool, limits: dict[str, float]) -
         with watch(model):
             model(query, key, value)
 
+    def told() -> None:
+        with Hearing():  # type: ignore[no-untyped-call]
+            model(query, key, value)
+
     def ask(*kinds: Callable[[Call], evidence.Question[Any]], level: Tensor | None = None) -> None:
         evidence.ask(call, *(kind(call) for kind in kinds), level=level)
 
@@ -242,6 +258,7 @@ def one_case(length: int, width: int, *, flag: bool, limits: dict[str, float]) -
         "forward": forward,
         "forward in an open watch": lambda: model(query, key, value),
         "opening a watch, forward": watched,
+        "forward that tells the log-sum-exp": told,
         "entropy + peak": lambda: ask(evidence.Looking),
         "entropy + peak + received + map": lambda: ask(evidence.Summing, pooling),
         "entropy + peak + received + map" + given: lambda: ask(evidence.Summing, pooling, level=level),
