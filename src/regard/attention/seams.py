@@ -16,6 +16,7 @@ class Bystander:
     """Somebody at the seam. By default nothing is noticed and nothing changed."""
 
     changes = False  # whether it may change a call or its output
+    hears = False  # whether the log-sum-exp is worth to it what telling costs
 
     def before(self, call: Call) -> Call:
         """The call to make instead."""
@@ -59,6 +60,11 @@ def attended() -> bool:
 def changing() -> bool:
     """Whether a bystander may change calls."""
     return any(bystander.changes for bystander in _standing)
+
+
+def hearing() -> bool:
+    """Whether a bystander wants to be told the log-sum-exp."""
+    return any(bystander.hears for bystander in _standing)
 
 
 @contextmanager

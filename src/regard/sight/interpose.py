@@ -21,13 +21,13 @@ from regard.attention.biases import TensorBias
 from regard.attention.call import Call
 from regard.attention.masks import Mask, causal, keep
 from regard.attention.scores import Dot
-from regard.attention.seams import changing, tell, through
+from regard.attention.seams import changing, hearing, tell, through
 from regard.interop.torch.functional import function_parameters, multi_head_attention_forward
 from regard.interop.torch.heads import torch_call
 from regard.interop.torch.nested import to_dense
 from regard.interop.torch.parameters import Parameters, Static
 from regard.sight.holders import holders
-from regard.sight.levels import Hearing, worth_hearing
+from regard.sight.levels import Hearing, told_anyway, worth_hearing
 
 _DOT = Dot()
 
@@ -90,7 +90,9 @@ def _sdpa(
     def proceed(asked: Call) -> tuple[Tensor, Tensor | None]:
         if asked is not call:
             return compute(asked, value, asked.reach(), dropout=dropout_p), None
-        if attn_mask is not None or not worth_hearing(query):
+        if attn_mask is not None or not (
+            worth_hearing(query) and (hearing() or told_anyway(query, key, value))
+        ):
             return original(query, key, value, attn_mask, dropout_p, is_causal, **options), None
         with Hearing() as heard:  # type: ignore[no-untyped-call]
             output = original(query, key, value, attn_mask, dropout_p, is_causal, **options)

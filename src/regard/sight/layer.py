@@ -98,12 +98,14 @@ class Layer:
         plain = {question if isinstance(question, tuple) else (question,) for question in questions}
         new = {_SAME.get(question[0], question) for question in plain} - set(self._known)
         if new:
-            call = self.intact()
+            call, level = self.intact(), self._found_level()
             sums: set[tuple[str, *tuple[int, ...]]] = {("entropy",), ("received",)}
             if choose(call).way == "strips" and new & sums:
                 new |= sums - set(self._known)  # over strips the second costs nothing
+            elif level is None and any(question[0] in ("received", "map") for question in new):
+                new |= {("entropy",)} - set(self._known)  # comes with the log-sum-exp, which these need
             made = {question: _question(call, question) for question in sorted(new, key=str)}
-            evidence.ask(call, *made.values(), level=self._level)
+            evidence.ask(call, *made.values(), level=level)
             self._known.update({question: asked.answer() for question, asked in made.items()})
 
     def weights(
@@ -128,6 +130,11 @@ class Layer:
     def explain(self) -> Way:
         """Where asking is computed, and why: `print(layer.explain())`."""
         return choose(self.intact())
+
+    def _found_level(self) -> Tensor | None:
+        """The log-sum-exp, if the forward pass or an earlier answer told it."""
+        looks: evidence.Looks | None = self._known.get(("entropy",))
+        return self._level if looks is None else looks.logsumexp
 
     @property
     def _looks(self) -> evidence.Looks:
@@ -201,7 +208,8 @@ def _inside(part: object) -> Iterator[Tensor]:
         if isinstance(one, Tensor):
             yield one
         elif isinstance(one, nn.Module):
-            yield from one.parameters()
+            if one._parameters or one._modules:  # most scores have none, and asking a module takes its time
+                yield from one.parameters()
         elif isinstance(one, tuple | list):
             parts.extend(one)
         elif hasattr(one, "__dict__") and type(one).__module__.startswith("regard."):

@@ -49,3 +49,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def worth_hearing(query: Tensor) -> bool:
     """Whether evidence of such a query could make use of it."""
     return query.ndim == 4 and within_reach(query)
+
+
+def told_anyway(*parts: Tensor) -> bool:
+    """Whether kernels tell it unasked: a backward pass will want it."""
+    return torch.is_grad_enabled() and any(part.requires_grad for part in parts)

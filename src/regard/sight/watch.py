@@ -60,6 +60,11 @@ class _Watcher(Bystander):
     chosen: Callable[[Call], Call]
     ask: Sequence[Question] | None
 
+    def __post_init__(self) -> None:
+        """Whoever asks later finds the log-sum-exp when he asks; only of who asks at once is it known that he will."""
+        asked = {question if isinstance(question, str) else question[0] for question in self.ask or ()}
+        self.hears = bool(asked - {"entropy", "logsumexp"})
+
     def see(self, call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None) -> None:
         name = caller(self.names, within)
         if name is None or not (self.wanted is None or self.wanted(name)):
@@ -83,6 +88,10 @@ def _held(call: Call) -> Call:
         return tensor.clone() if tensor.is_inference() else tensor.detach()
 
     bias = TensorBias(own(call.bias.tensor)) if isinstance(call.bias, TensorBias) else call.bias
+    if bias is call.bias and not any(
+        part.requires_grad or part.is_inference() for part in (call.query, call.key)
+    ):
+        return call  # as it is: making another takes longer than the rest of seeing it
     return replace(call, query=own(call.query), key=own(call.key), bias=bias)
 
 

@@ -13,6 +13,7 @@ from regard import ALiBi, Call, causal, documents, lengths, watch, window
 from regard.sight import evidence, levels
 from regard.sight.kernels.terms import terms
 from regard.sight.kernels.tilings import Tiling
+from regard.sight.layer import Layer
 
 pytestmark = pytest.mark.triton
 
@@ -117,16 +118,48 @@ def test_the_forward_pass_tells_it_and_is_not_changed(monkeypatch: pytest.Monkey
 
     model, call = Attending(), random_call(causal(), dtype, kv_heads=HEADS)
     plain = model(call.query, call.key)
+    told: list[Tensor | None] = []
+    ask = evidence.ask
+
+    def spied(call: Call, *questions: evidence.Question, level: Tensor | None = None) -> None:
+        told.append(level)
+        ask(call, *questions, level=level)
+
+    monkeypatch.setattr(evidence, "ask", spied)
     with watch(model) as seen:
         watched = model(call.query, call.key)
+    with watch(model) as trained:
+        model(call.query.clone().requires_grad_(), call.key)
     with watch(model, keep="evidence", ask=["entropy", "received"]) as kept:
         model(call.query, call.key)
     assert torch.equal(plain, watched)
     weights = written(call)
     scores = call.query.double() @ call.key.double().mT / math.sqrt(call.query.shape[-1])
-    for layer in (seen[0], kept[0]):
-        close(layer.entropy, -torch.special.xlogy(weights, weights).sum(-1), atol=1e-5)
+    expected = scores.masked_fill(torch.ones(150, 150).triu(1).bool(), -torch.inf).logsumexp(-1)
+    # Who asks at once is told; who may ask later is told what is there anyway, for the backward pass.
+    assert len(told) == 1
+    assert seen[0]._level is None
+    for level in (told[0], trained[0]._level):
+        assert level is not None
+        close(level, expected, atol=1e-5)
+    for layer in (seen[0], trained[0], kept[0]):
         close(layer.received, weights.sum(-2), atol=2e-5)
-    assert seen[0]._level is not None
-    hidden = torch.ones(150, 150).triu(1).bool()
-    close(seen[0]._level, scores.masked_fill(hidden, -torch.inf).logsumexp(-1), atol=1e-5)
+        close(layer.entropy, -torch.special.xlogy(weights, weights).sum(-1), atol=1e-5)
+
+
+def test_what_one_answer_found_serves_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.sight.kernels import launch  # wants Triton
+
+    passes: list[str] = []
+    for name in ("look", "once"):
+        run = getattr(launch, name)
+        monkeypatch.setattr(
+            launch, name, lambda *a, name=name, run=run, **k: (passes.append(name), run(*a, **k))[1]
+        )
+    call = random_call(causal(), torch.float16, kv_heads=HEADS)
+    layer, weights = Layer.of("one", call), written(call)
+    close(layer.received, weights.sum(-2), atol=2e-5)
+    close(layer.entropy, -torch.special.xlogy(weights, weights).sum(-1))
+    close(layer.top(2)[1], weights.topk(2).values)
+    close(layer.map(5, 7), pooled_by_hand(weights, 5, 7))
+    assert passes == ["look"]
