@@ -12,11 +12,24 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from regard.sight.kernels.terms import Terms
 from regard.sight.kernels.tilings import Tiling, room_of
 
+CACHED = 16 * 2**20  # bytes of keys, of the 60 MB that the cache of an H200 holds
+
 
 def sizes(terms: Terms) -> tuple[int, int, int, int, int]:
     """Queries, keys, heads, query heads a key head, and entries that share ids of documents."""
     heads, share = terms.query.shape[1], 1 if terms.documents is None else terms.documents.share
     return terms.query.shape[-2], terms.key.shape[-2], heads, heads // terms.key.shape[1], share
+
+
+def beside(terms: Terms, others: Tensor) -> int:
+    """How many entries are gone over beside one another, each from its longest rows to its shortest.
+
+    The more there are, the shorter what comes last, for which the chip waits; but the `others` of all of them, which
+    rows are held against, should stay in the cache.
+    """
+    if terms.high is None:
+        return 1
+    return max(1, min(terms.entries, CACHED * terms.entries // (others.numel() * others.element_size())))
 
 
 def numbers(terms: Terms) -> tuple[int | float, ...]:

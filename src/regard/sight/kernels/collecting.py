@@ -7,7 +7,7 @@ import triton
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.sight.kernels.arguments import descriptor, flags, masking, numbers, on, sizes
+from regard.sight.kernels.arguments import beside, descriptor, flags, masking, numbers, on, sizes
 from regard.sight.kernels.keys import keys_kernel
 from regard.sight.kernels.terms import Terms
 from regard.sight.kernels.tilings import Tiling, tiling_of
@@ -28,14 +28,16 @@ def collect(
     if whole == 1 and keys % (width * _GRAIN):
         whole = 2
     segments, where = (tiling.tall // _GRAIN, None) if whole < 2 else _columns(keys, width, tiling.tall)
+    # In tiles of 128 queries the branch that this spares costs less than the registers that it takes.
+    banded = whole == 1 and tiling.size <= 64 and queries == height * tiling.size
     received = torch.empty(entries, keys, device=query.device)
     # A band of queries that may not look at a tile of keys never comes by it.
     cells = torch.zeros(entries, height, tiles * segments, device=query.device) if size else None
     with on(query):
         keys_kernel[(entries * tiles,)](
             query, descriptor(query, terms, tiling), key, level, *masking(terms, tiling.tall, owner="keys"),
-            received, cells, *sizes(terms), height, width, *numbers(terms),
-            TALL=tiling.tall, SIZE=tiling.size, MAP=whole, SEGMENTS=segments,
+            received, cells, *sizes(terms), beside(terms, query), height, width, *numbers(terms),
+            TALL=tiling.tall, SIZE=tiling.size, MAP=whole, BANDED=banded, SEGMENTS=segments,
             STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers, **flags(terms),
         )  # fmt: skip
     if cells is None:

@@ -20,6 +20,7 @@ from regard.sight.kernels.tiles import (
     reach,
     stretch,
     summed,
+    turn,
 )
 
 
@@ -48,13 +49,14 @@ def flush(
     SEGMENTS: tl.constexpr,
 ):
     """Write what a band of queries gave to the keys of this program, summed by columns of the map; begin the next."""
-    masses = tl.where(column >= 0, tl.sum(sums, 1), 0.0)
     segments = tl.arange(0, SEGMENTS)
-    if MAP == 1:
-        masses = tl.sum(tl.reshape(masses, (SEGMENTS, masses.shape[0] // SEGMENTS)), 1)
+    if MAP < 2:
+        lanes: tl.constexpr = sums.shape[0] * sums.shape[1] // SEGMENTS
+        masses = tl.sum(tl.reshape(tl.where((column >= 0)[:, None], sums, 0.0), (SEGMENTS, lanes)), 1)
         edge = (band + 2) * (queries // height)
         edge = tl.where(band + 2 < height, edge, 2147483647)
     else:
+        masses = tl.where(column >= 0, tl.sum(sums, 1), 0.0)
         masses = tl.sum(tl.where(column[:, None] == segments[None, :], masses[:, None], 0.0), 0)
         edge = ending(band + 1, height, queries)
     at = ((entry.to(tl.int64) * height + band) * tiles + tile) * SEGMENTS
@@ -69,8 +71,8 @@ def gather(
     start, stop, queries, keys, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn,
     scale, slope, move, got, band, edge, sums, cells, entry, tile, tiles, height, column,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
-    SLOPED: tl.constexpr, PACKED: tl.constexpr, MASKED: tl.constexpr, MAP: tl.constexpr, SEGMENTS: tl.constexpr, LANES: tl.constexpr,
-    STAGES: tl.constexpr,
+    SLOPED: tl.constexpr, PACKED: tl.constexpr, MASKED: tl.constexpr, MAP: tl.constexpr, BANDED: tl.constexpr,
+    SEGMENTS: tl.constexpr, LANES: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Go over the queries from `start` to `stop`."""
     for begin in tl.range(start, stop, SIZE, num_stages=STAGES):
@@ -111,7 +113,7 @@ def gather(
             inside = begin + SIZE < edge
             if MAP == 1:  # bands end where tiles do
                 sums += summed(laned(weights, LANES))
-                if not inside:
+                if BANDED or not inside:  # a branch costs more than the rest of it
                     got, band, edge, sums = flush(
                         got, band, sums, cells, entry, tile, tiles, height, queries, column, MAP, SEGMENTS
                     )
@@ -136,21 +138,20 @@ def gather(
     return got, band, edge, sums
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["beside"])
 @no_type_check
 def keys_kernel(
     query, query_descriptor, key, level, ranges, asking, asked, spans, slopes, received, cells,
-    queries, keys, heads, groups, share, height, width,
+    queries, keys, heads, groups, share, beside, height, width,
     stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, move, low, high,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
     SLOPED: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, MAP: tl.constexpr,
-    SEGMENTS: tl.constexpr, LANES: tl.constexpr,
+    BANDED: tl.constexpr, SEGMENTS: tl.constexpr, LANES: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
     """What TALL keys get from the queries of one head."""
     tiles = tl.cdiv(keys, TALL)
-    entry = tl.program_id(0) // tiles
-    tile = tl.program_id(0) % tiles
+    entry, tile = turn(tiles, beside)
     batch, head, kv_head = place(entry, heads, groups)
     position = tile * TALL + tl.arange(0, TALL)
     real = position < keys
@@ -204,7 +205,7 @@ def keys_kernel(
             position, nearest, farthest, mine, theirs, begin, end, queries, keys,
             stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, slope, move, got, band, edge, sums,
             cells, entry, tile, tiles, height, column,
-            TALL, SIZE, WIDTH, ROOM, EXACT, SLOPED, PACKED, part != 1, MAP, SEGMENTS, LANES, STAGES,
+            TALL, SIZE, WIDTH, ROOM, EXACT, SLOPED, PACKED, part != 1, MAP, BANDED, SEGMENTS, LANES, STAGES,
         )  # fmt: skip
     if MAP > 0:  # noqa: SIM102  # the one is known to the compiler, the other is not
         if (stop > start) & (band < height):

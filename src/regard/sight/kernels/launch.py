@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import torch
+import triton
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.sight.kernels.arguments import descriptor, exact, flags, masking, numbers, on, sizes
+from regard.sight.kernels.arguments import beside, descriptor, exact, flags, masking, numbers, on, sizes
 from regard.sight.kernels.cells import cells_kernel
 from regard.sight.kernels.heaviest import bunches_kernel, sift_kernel
 from regard.sight.kernels.once import once_kernel, settle_kernel
@@ -48,7 +49,7 @@ def look(
     with on(terms.query):
         rows_kernel[_grid(terms, tiling.tall)](
             terms.query, terms.key, descriptor(terms.key, terms, tiling), positions, *masking(terms, tiling.tall),
-            rows.level, rows.entropy, rows.peak, rows.keys, rows.weights, *sizes(terms), *numbers(terms),
+            rows.level, rows.entropy, rows.peak, rows.keys, rows.weights, *sizes(terms), beside(terms, terms.key), *numbers(terms),
             TALL=tiling.tall, SIZE=tiling.size, TOP=top, SLOTS=_slots(top),
             STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers, **flags(terms),
         )  # fmt: skip
@@ -60,18 +61,20 @@ def heaviest(terms: Terms, top: int, level: Tensor | None = None, *, tiling: Til
     tiling = tiling or tiling_of(terms, "top" if level is None else "top, given")
     rows = _rows(terms, top, level)
     bunch = torch.empty(*rows.level.shape, _slots(top), dtype=torch.int32, device=terms.query.device)
-    few, known = 16, flags(terms)
+    known = flags(terms)
+    few = 16 if triton.knobs.runtime.interpret else 1  # a query a warp; the interpreter would take its time
     with on(terms.query):
         bunches_kernel[_grid(terms, tiling.tall)](
             terms.query, terms.key, descriptor(terms.key, terms, tiling), *masking(terms, tiling.tall),
-            rows.level, rows.entropy, rows.peak, bunch, *sizes(terms), *numbers(terms),
-            TALL=tiling.tall, SIZE=tiling.size, SLOTS=_slots(top), KNOWN=level is not None,
+            rows.level, rows.entropy, rows.peak, bunch, *sizes(terms), beside(terms, terms.key), *numbers(terms),
+            TALL=tiling.tall, SIZE=tiling.size, SLOTS=_slots(top), PARTS=tiling.parts, KNOWN=level is not None,
             STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers, **known,
         )  # fmt: skip
         sift_kernel[_grid(terms, few)](
             terms.query, terms.key, *masking(terms), rows.level, bunch, rows.keys, rows.weights,
             *sizes(terms), *numbers(terms),
-            TALL=few, BUNCH=tiling.size // known["LANES"], TOP=top, SLOTS=_slots(top), **flags(terms, "EXACT"),
+            TALL=few, BUNCH=tiling.size // (tiling.parts * known["LANES"]), TOP=top, SLOTS=_slots(top), num_warps=1,
+            **flags(terms, "EXACT"),
         )  # fmt: skip
     return rows
 
@@ -105,7 +108,7 @@ def once(
     with on(query):
         once_kernel[_grid(terms, tiling.tall)](
             query, key, descriptor(key, terms, tiling), *masking(terms, tiling.tall),
-            level, rows[0], rows[1], raw, raw[entries * keys :] if size else None, *sizes(terms), height, width, *numbers(terms), finest,
+            level, rows[0], rows[1], raw, raw[entries * keys :] if size else None, *sizes(terms), beside(terms, key), height, width, *numbers(terms), finest,
             TALL=tiling.tall, SIZE=tiling.size, MAP=size is not None,
             DOWN=tiling.warps // sides, SIDES=sides,
             EVEN=terms.ranges is None and not (queries % tiling.tall or keys % tiling.size),

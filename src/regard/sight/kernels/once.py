@@ -13,7 +13,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.tiles import HIDDEN, biased, bring, limits, meeting, place, reach, stretch
+from regard.sight.kernels.tiles import HIDDEN, biased, bring, limits, meeting, place, reach, stretch, turn
 
 
 @triton.jit
@@ -147,11 +147,11 @@ def spoil(
             tl.atomic_or(cells + band + column // wide, flag, mask=spoilt, sem="relaxed")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["beside"])
 @no_type_check
 def once_kernel(
     query, key, key_descriptor, ranges, asking, asked, spans, slopes, level, entropy, peak, received, cells,
-    queries, keys, heads, groups, share, height, width,
+    queries, keys, heads, groups, share, beside, height, width,
     stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, move, low, high, fixed,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, SLOPED: tl.constexpr,
     LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, MAP: tl.constexpr,
@@ -159,8 +159,7 @@ def once_kernel(
 ):  # fmt: skip
     """Everything said of TALL queries of one head, and what they give to its keys."""
     blocks = tl.cdiv(queries, TALL)
-    entry = tl.program_id(0) // blocks
-    block = tl.program_id(0) % blocks
+    entry, block = turn(blocks, beside)
     if HIGH:
         block = blocks - 1 - block  # the longest first, so that the chip is busy to the end
     batch, head, kv_head = place(entry, heads, groups)

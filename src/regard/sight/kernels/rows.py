@@ -21,6 +21,7 @@ from regard.sight.kernels.tiles import (
     reach,
     stretch,
     summed,
+    turn,
 )
 
 
@@ -127,12 +128,12 @@ def look(
     return m, l, t, best, where
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["beside"])
 @no_type_check
 def rows_kernel(
     query, key, key_descriptor, positions, ranges, asking, asked, spans, slopes,
     level, entropy, peak, top_keys, top_weights,
-    queries, keys, heads, groups, share,
+    queries, keys, heads, groups, share, beside,
     stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, move, low, high,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
     SLOPED: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, TOP: tl.constexpr,
@@ -140,8 +141,7 @@ def rows_kernel(
 ):  # fmt: skip
     """Everything said of TALL queries of one head."""
     blocks = tl.cdiv(queries, TALL)
-    entry = tl.program_id(0) // blocks
-    block = tl.program_id(0) % blocks
+    entry, block = turn(blocks, beside)
     if HIGH:
         block = blocks - 1 - block  # the longest first, so that the chip is busy to the end
     batch, head, kv_head = place(entry, heads, groups)

@@ -44,6 +44,16 @@ def bring(
 
 @triton.jit
 @no_type_check
+def turn(blocks, beside):
+    """The entry and the block of this program, when so many entries are gone over `beside` one another."""
+    together = tl.program_id(0) // (blocks * beside)
+    rest = tl.program_id(0) % (blocks * beside)
+    count = tl.minimum(beside, tl.num_programs(0) // blocks - together * beside)
+    return together * beside + rest % count, rest // count
+
+
+@triton.jit
+@no_type_check
 def place(entry, heads, groups):
     """The batch entry, the query head and the key head of a program's entry."""
     batch = entry // heads

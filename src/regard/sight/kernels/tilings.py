@@ -7,7 +7,7 @@ import torch
 
 from regard.sight.kernels.terms import Terms
 
-Pass = Literal["rows", "many", "top", "top, given", "keys", "map", "once"]
+Pass = Literal["rows", "many", "top", "top, given", "keys", "map", "bands", "once"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,7 @@ class Tiling:
     stages: int
     registers: int | None = None  # the most a thread may have, so that more programs run beside one another
     described: bool = True  # whether tiles are brought by the copy engine
+    parts: int = 1  # bunches that a lane has of a tile, among which the heaviest keys are sought
 
 
 def _of(tall: int, size: int, warps: int, stages: int, registers: int | None = None) -> Tiling:
@@ -36,9 +37,9 @@ MEASURED: dict[tuple[Pass, int, bool], Tiling] = {
     ("many", 64, True): _of(64, 64, 4, 3, 128),
     ("many", 128, False): _of(64, 64, 4, 3, 128),
     ("many", 128, True): _of(64, 64, 4, 3, 128),
-    ("top", 64, False): _of(64, 64, 4, 3, 96),
-    ("top", 64, True): _of(64, 64, 4, 3),
-    ("top", 128, False): _of(64, 64, 4, 3, 96),
+    ("top", 64, False): _of(64, 64, 4, 3, 128),
+    ("top", 64, True): _of(64, 64, 4, 3, 128),
+    ("top", 128, False): _of(64, 64, 4, 3),
     ("top", 128, True): _of(64, 64, 4, 3),
     ("top, given", 64, False): _of(64, 64, 4, 3),
     ("top, given", 64, True): _of(64, 64, 4, 3),
@@ -48,15 +49,20 @@ MEASURED: dict[tuple[Pass, int, bool], Tiling] = {
     ("keys", 64, True): _of(64, 128, 4, 2),
     ("keys", 128, False): _of(128, 128, 8, 2, 128),
     ("keys", 128, True): _of(128, 128, 8, 2, 128),
-    ("map", 64, False): _of(64, 128, 4, 2),
+    ("map", 64, False): _of(64, 128, 4, 2, 128),
     ("map", 64, True): _of(64, 128, 4, 2, 128),
     ("map", 128, False): _of(128, 128, 4, 2),
     ("map", 128, True): _of(128, 128, 4, 2),
+    ("bands", 64, False): _of(64, 64, 4, 3),
+    ("bands", 64, True): _of(64, 64, 4, 2, 96),
+    ("bands", 128, False): _of(128, 64, 4, 3, 168),
+    ("bands", 128, True): _of(128, 64, 4, 2, 168),
     ("once", 64, False): _of(64, 128, 4, 2, 128),
     ("once", 64, True): _of(64, 128, 4, 2, 168),
     ("once", 128, False): _of(128, 64, 4, 2),
     ("once", 128, True): _of(64, 64, 4, 3, 128),
 }
+PAIRED = 32768  # keys up to which a lane has two bunches of a tile: longer lists, fewer keys to go through at the end
 SMALL = _of(64, 64, 4, 3, 128)  # for one pass over a map whose cells are as small as can be
 
 
@@ -68,7 +74,12 @@ def tiling_of(terms: Terms, kind: Pass, size: tuple[int, int] | None = None) -> 
         return Tiling(tall=64, size=32, warps=4, stages=2, described=False)
     if room_of(terms) > 128:
         return _of(64, min(64, _within(tall)), 4, 2)
+    if kind == "map" and _within(tall) == 64:
+        kind = "bands"
     found = MEASURED[kind, 128 if room_of(terms) == 128 else 64, terms.high is not None]
+    if kind in ("top", "top, given"):
+        long = keys > PAIRED
+        return replace(found, registers=96 if kind == "top" else None) if long else replace(found, parts=2)
     if kind == "once" and (tall % found.tall or wide % found.size):
         return SMALL
     if kind == "map" and _within(tall) < found.size:
