@@ -17,9 +17,9 @@ _TRITON = importlib.util.find_spec("triton") is not None
 
 def applied(layer: nn.Module, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
     """`layer(x)`."""
-    if type(layer) is not nn.Linear or _hooked(layer):
-        return layer(x)
-    return linear(x, layer.weight, layer.bias)
+    if type(layer) is nn.Linear and _mixed(x, layer.weight) and not _hooked(layer):
+        return linear(x, layer.weight, layer.bias)
+    return layer(x)
 
 
 def linear(
@@ -52,7 +52,13 @@ def rectified(layer: nn.Module, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e
 
 
 def _hooked(layer: nn.Module) -> bool:
-    return bool(layer._forward_hooks or layer._forward_pre_hooks)
+    hooks = (
+        layer._forward_hooks,
+        layer._forward_pre_hooks,
+        layer._backward_hooks,
+        layer._backward_pre_hooks,
+    )
+    return any(hooks)
 
 
 class _Linear(torch.autograd.Function):
