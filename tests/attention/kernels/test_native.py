@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.attention.kernels import native
+from regard.attention.kernels import compiling, native
 from regard.attention.kernels.few import few
 from regard.decoding.probabilities import following, leading
 from regard.decoding.ranking import best
@@ -207,7 +207,7 @@ def test_what_cannot_be_started_or_kept_is_said_in_one_line(
 def test_a_library_that_is_broken_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(native, "_used", [])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(native, "_build", lambda place, *_: (place.parent.mkdir(), place.write_text("no")))
+    monkeypatch.setattr(compiling, "_build", lambda place, *_: (place.parent.mkdir(), place.write_text("no")))
     native._compiled.cache_clear()
     with pytest.raises(RegardError, match=r"native-\w+\.so, which cannot be written or loaded"):
         native.use_native()

@@ -1,4 +1,4 @@
-/* Attention of a few queries over their keys on the CPU, a query of a head at a time. Compiled on demand; see native.py.
+/* Attention of a few queries over their keys on the CPU, a query of a head at a time. Compiled on demand; see compiling.py.
 
    Only keys that a query may look at are read, and a query comes out the same whatever others there are. */
 

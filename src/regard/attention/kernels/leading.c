@@ -1,4 +1,4 @@
-/* What a step of decoding does with its logits on the CPU, in two passes over them. Compiled on demand; see native.py. */
+/* What a step of decoding does with its logits on the CPU, in two passes over them. Compiled on demand; see compiling.py. */
 
 #include <float.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What answering on the CPU does between its products, each in one pass. Compiled on demand; see native.py.
+/* What answering on the CPU does between its products, each in one pass. Compiled on demand; see compiling.py.
 
    Floating-point operations are not contracted and rows are independent of one another, so a row comes out the same,
    to the bit, however many there are; quantise and finish give the bits of the torch operations they stand for. */

@@ -1,44 +1,26 @@
-"""Kernels in C for answering on the CPU, compiled on demand by the compiler of the machine, and called by address.
+"""Kernels in C for answering on the CPU, compiled on demand and called by address.
 
 Torch starts ten operations for an 8-bit linear map and five for a step of attention, each with its own pass over memory.
 These do the same in one or two passes. They use torch's own threads.
 """
 
 import ctypes
-import hashlib
-import os
-import platform
-import shlex
-import shutil
-import subprocess
-import tempfile
 from functools import lru_cache
-from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 
-from regard.errors import RegardError
+from regard.attention.kernels.compiling import library
 
-_FLAGS = ("-O3", "-march=native", "-fPIC", "-std=gnu11")
-# Bits are promised of the first two; in the others sums may be taken in any order.
-_SOURCES = {
-    "native.c": ("-ffp-contract=off",),
-    "whole.c": ("-ffp-contract=off",),
-    "asking.c": ("-ffast-math",),
-    "leading.c": ("-ffast-math",),
-}
 MOST = 32  # words that `leading` can find
 
 
 class Native:
     """The compiled kernels."""
 
-    def __init__(self, path: Path) -> None:
-        self._library = ctypes.CDLL(str(path))
-        pointer, number, real = ctypes.c_void_p, ctypes.c_long, ctypes.c_float
-        whole = ctypes.c_int
+    def __init__(self, library: ctypes.CDLL) -> None:
+        pointer, number, real, whole = ctypes.c_void_p, ctypes.c_long, ctypes.c_float, ctypes.c_int
         for name, arguments in (
             ("quantise", [pointer, number, number, real, whole, whole, pointer, pointer]),
             ("finish", [pointer, number, number, pointer, pointer]),
@@ -51,13 +33,10 @@ class Native:
             ("leading", [pointer, number, number, number, number, whole, pointer, pointer]),
             ("ask", [pointer] * 7 + [real] + [number] * 7 + [pointer]),
         ):
-            function = getattr(self._library, name)
+            function = getattr(library, name)
             function.argtypes, function.restype = arguments, None
-        self._quantise, self._finish = self._library.quantise, self._library.finish
-        self._finish_whole, self._ask = self._library.finish_whole, self._library.ask
-        self._leading = self._library.leading
-        self._added_norm, self._linear = self._library.added_norm, self._library.linear
-        self.multiplies = bool(self._library.multiplies())  # whether this machine has `linear`
+        self._c = library
+        self.multiplies = bool(library.multiplies())  # whether this machine has `linear`
 
     def quantise(
         self, x: Float[Tensor, "r n"], *, tiny: float, signed: bool, rectified: bool
@@ -68,7 +47,7 @@ class Native:
         bytes_ = torch.empty(rows, width, dtype=torch.int8 if signed else torch.uint8)
         largest = torch.empty(rows)
         turn = 128 if signed else 0
-        self._quantise(
+        self._c.quantise(
             x.data_ptr(), rows, width, tiny, turn, rectified, bytes_.data_ptr(), largest.data_ptr()
         )
         return bytes_, largest
@@ -76,7 +55,7 @@ class Native:
     def finish(self, y: Float[Tensor, "r n"], largest: Float[Tensor, " r"], bias: Tensor | None) -> Tensor:
         """y · largest + bias, in place."""
         rows, width = y.shape
-        self._finish(y.data_ptr(), rows, width, largest.data_ptr(), _address(bias))
+        self._c.finish(y.data_ptr(), rows, width, largest.data_ptr(), _address(bias))
         return y
 
     def finish_whole(
@@ -84,7 +63,7 @@ class Native:
     ) -> Float[Tensor, "1 n"]:
         """sums · scale · largest + bias, of one row of whole numbers."""
         y = torch.empty(sums.shape)
-        self._finish_whole(
+        self._c.finish_whole(
             sums.data_ptr(),
             y.data_ptr(),
             y.shape[1],
@@ -108,7 +87,7 @@ class Native:
         rows, width = x.shape
         x, y = x.contiguous(), torch.empty(rows, len(scale))
         room = torch.empty(rows * (2 * width + 11), dtype=torch.uint8)
-        self._linear(
+        self._c.linear(
             x.data_ptr(), rows, width, tiny, rectified, panels.data_ptr(), len(scale), scale.data_ptr(),
             _address(bias), room.data_ptr(), y.data_ptr(),
         )  # fmt: skip
@@ -120,7 +99,7 @@ class Native:
         """norm(x + added)."""
         x, added = x.contiguous(), added.contiguous()
         y, width = torch.empty(x.shape), x.shape[-1]
-        self._added_norm(
+        self._c.added_norm(
             x.data_ptr(), added.data_ptr(), x.numel() // width, width, norm.weight.data_ptr(), norm.bias.data_ptr(),
             norm.eps, y.data_ptr(),
         )  # fmt: skip
@@ -154,7 +133,7 @@ class Native:
             by_query,
             *out.stride()[:3],
         )
-        self._ask(
+        self._c.ask(
             query.data_ptr(), key.data_ptr(), value.data_ptr(), _address(added), out.data_ptr(), scores.data_ptr(),
             places.data_ptr(), scale, sources, heads, heads // key.shape[1], queries, keys, width, values, steps,
         )  # fmt: skip
@@ -170,7 +149,7 @@ class Native:
         (rows, words), logits = logits.shape, logits if logits.stride(-1) == 1 else logits.contiguous()
         found = torch.full((rows, count), -torch.inf)
         places = torch.zeros(rows, count, dtype=torch.long)
-        self._leading(
+        self._c.leading(
             logits.data_ptr(),
             rows,
             logits.stride(0),
@@ -207,72 +186,7 @@ def use_native() -> Native:
 
 @lru_cache(maxsize=1)
 def _compiled() -> Native:
-    found = os.environ.get("CC") or next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    if found is None:
-        raise RegardError("compiling needs a C compiler, and neither cc, gcc nor clang is here: install one")
-    compiler = shlex.split(found)  # such as "ccache gcc"
-    threads = _threads()
-    with_threads = ("-fopenmp",) if threads else ("-fopenmp-simd",)
-    folder = Path(__file__).parent
-    named = [platform.processor(), _cpu(), *compiler, *_FLAGS, *with_threads]
-    for source, flags in _SOURCES.items():
-        named += [(folder / source).read_text(), *flags]
-    version = hashlib.sha256("\n".join(named).encode()).hexdigest()[:16]
-    place = (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard" / f"native-{version}.so"
-    )
-    try:
-        if not place.exists():
-            _build(place, compiler, with_threads)
-        if threads is not None:
-            ctypes.CDLL(threads, mode=ctypes.RTLD_GLOBAL)
-        return Native(place)
-    except OSError as error:
-        raise RegardError(
-            f"compiled kernels are kept as {place}, which cannot be written or loaded ({error.strerror or error}); "
-            "XDG_CACHE_HOME names another folder for them"
-        ) from None
-
-
-def _build(place: Path, compiler: list[str], with_threads: tuple[str, ...]) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
-        for source, flags in _SOURCES.items():
-            file, made = Path(__file__).parent / source, f"{scratch}/{source}.o"
-            _run(*compiler, *_FLAGS, *with_threads, *flags, "-c", str(file), "-o", made)
-        # Linked without -ffast-math, which would change how the whole process treats the smallest numbers.
-        objects = [f"{scratch}/{source}.o" for source in _SOURCES]
-        _run(*compiler, "-shared", *objects, "-o", f"{scratch}/native.so", "-lm")
-        os.replace(f"{scratch}/native.so", place)
-
-
-def _run(*command: str) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise RegardError(
-            f"the C compiler {command[0]} cannot be started ({error.strerror}); CC names it"
-        ) from None
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["nothing"])[0]
-        raise RegardError(f"the C compiler {command[0]} failed: {said}")
-
-
-def _threads() -> str | None:
-    """The library of threads that torch has loaded, to be shared; None where there is none like gcc's."""
-    try:
-        maps = Path("/proc/self/maps").read_text().splitlines()
-    except OSError:
-        return None
-    return next((line.split()[-1] for line in maps if "libgomp" in line), None)
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return Native(library())
 
 
 def _address(tensor: Tensor | None) -> int | None:
