@@ -4,7 +4,7 @@ Slower than the model's own steps, but every attention call is of the whole text
 positions of the text: what a change of single pairs needs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,8 +28,8 @@ class Written:
 
     def pick(self, rows: Int[Tensor, " r"]) -> "Written":
         """These rows, in this order."""
-        parts = {name: tensor[rows] for name, tensor in vars(self.source).items()}
-        return Written(type(self.source)(**parts), self.tokens[rows])
+        tensors = {name: part[rows] for name, part in vars(self.source).items() if isinstance(part, Tensor)}
+        return Written(replace(self.source, **tensors), self.tokens[rows])
 
 
 class Uncached(nn.Module):
