@@ -49,11 +49,13 @@ def main() -> None:
             *options,
         ]
         began = time.perf_counter()
-        subprocess.run(
+        done = subprocess.run(
             [*command, "--set", f"data.folder={chosen.folder}", "--out", str(run)],
-            check=True,
+            check=False,
             stdout=sys.stderr,
         )
+        if done.returncode:  # regard has said why
+            sys.exit(done.returncode)
         seconds = time.perf_counter() - began
     found = {"machine": about, "recipe": chosen.recipe, "changes": chosen.changes, **taken(run, seconds)}
     chosen.out.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ _TRITON = importlib.util.find_spec("triton") is not None
 
 def applied(layer: nn.Module, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
     """`layer(x)`."""
-    if type(layer) is nn.Linear and _mixed(x, layer.weight) and not _hooked(layer):
+    if type(layer) is nn.Linear and _mixed(x, layer.weight) and not hooked(layer):
         return linear(x, layer.weight, layer.bias)
     return layer(x)
 
@@ -31,27 +31,31 @@ def linear(
     return _Linear.apply(x, weight, bias, torch.get_autocast_dtype("cuda"))  # type: ignore[no-untyped-call]
 
 
-def _mixed(x: Tensor, weight: Tensor) -> bool:
+def mixed(x: Tensor) -> bool:
+    """Whether x is computed with in mixed precision on a GPU that has Triton. What is compiled goes its own way."""
     return (
         _TRITON
         and x.is_cuda
         and torch.is_autocast_enabled("cuda")
         and torch.get_autocast_dtype("cuda").itemsize == 2
-        and x.dtype != torch.float64
-        and weight.dtype == torch.float32
         and x.numel() > 0
         and not torch.compiler.is_compiling()
     )
 
 
+def _mixed(x: Tensor, weight: Tensor) -> bool:
+    return mixed(x) and x.dtype != torch.float64 and weight.dtype == torch.float32
+
+
 def rectified(layer: nn.Module, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
     """`relu(layer(x))`."""
-    if type(layer) is nn.Linear and layer.bias is not None and _mixed(x, layer.weight) and not _hooked(layer):
+    if type(layer) is nn.Linear and layer.bias is not None and _mixed(x, layer.weight) and not hooked(layer):
         return _Rectified.apply(x, layer.weight, layer.bias, torch.get_autocast_dtype("cuda"))  # type: ignore[no-untyped-call]
     return F.relu(applied(layer, x))
 
 
-def _hooked(layer: nn.Module) -> bool:
+def hooked(layer: nn.Module) -> bool:
+    """Whether somebody wants to be told when a layer computes, or its gradients."""
     hooks = (
         layer._forward_hooks,
         layer._forward_pre_hooks,

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.kernels.native import native
+from regard.attention.linear import hooked, mixed
 from regard.errors import RegardError
 from regard.layers.dropout import Dropout
 
@@ -48,8 +49,7 @@ def _kernel(x: Tensor, added: Tensor, norm: nn.LayerNorm) -> Callable[[Tensor, T
         or not x.dtype == added.dtype == norm.weight.dtype
         or not 0 < x.shape[-1] <= _WIDEST
         or x.numel() == 0
-        or norm._forward_hooks
-        or norm._forward_pre_hooks
+        or hooked(norm)
     ):
         return None
     if compiled is not None:
@@ -77,19 +77,14 @@ def normed(norm: nn.Module, x: Tensor) -> Tensor:
 
 
 def _mixed(x: Tensor, norm: nn.LayerNorm) -> bool:
-    """Whether a kernel of mixed precision takes this. What is compiled becomes a kernel of its own."""
+    """Whether a kernel of mixed precision takes this."""
     return (
-        _TRITON
-        and x.is_cuda
-        and torch.is_autocast_enabled("cuda")
-        and torch.get_autocast_dtype("cuda").itemsize == 2
+        mixed(x)
         and x.dtype == norm.weight.dtype == torch.float32
         and norm.bias is not None
         and norm.weight.shape == x.shape[-1:]
-        and 0 < x.shape[-1] <= _WIDEST
-        and x.numel() > 0
-        and not torch.compiler.is_compiling()
-        and not (norm._forward_hooks or norm._forward_pre_hooks)
+        and x.shape[-1] <= _WIDEST
+        and not hooked(norm)
     )
 
 
@@ -144,6 +139,6 @@ class Residual(nn.Module):
 
     def _fits_a_kernel(self, x: Tensor, norm: nn.LayerNorm) -> bool:
         """Whether it is x + f(norm(x)) in mixed precision on a GPU."""
-        hooked = any(part._forward_hooks or part._forward_pre_hooks for part in (self.dropout, self.depth))
         whole = self.dropout.p < 1.0 and not (self.training and self.depth.skip)
-        return self.placement is before and whole and not hooked and _mixed(x, norm)
+        heard = hooked(self.dropout) or hooked(self.depth)
+        return self.placement is before and whole and not heard and _mixed(x, norm)

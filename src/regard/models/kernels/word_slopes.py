@@ -26,7 +26,9 @@ def _row(SCORES, TARGETS, FOUND, stride, count, smoothing, VOCABULARY: tl.conste
     real = target >= 0
     nll = lse - aimed
     even = lse - tl.sum(tl.where(inside, score, 0.0)) / VOCABULARY
-    right = tl.where(aimed >= top, 1.0, 0.0)
+    # Of equals, which 16 bits have many of, the first.
+    best = tl.min(tl.where(score >= top, columns, VOCABULARY))
+    right = tl.where(best == target, 1.0, 0.0)
     tl.store(FOUND + row, tl.where(real, (1.0 - smoothing) * nll + smoothing * even, 0.0))
     tl.store(FOUND + count + row, tl.where(real, nll, 0.0))
     tl.store(FOUND + 2 * count + row, tl.where(real, right, 0.0))
