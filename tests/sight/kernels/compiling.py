@@ -60,6 +60,7 @@ def main() -> None:
         query = torch.empty(1, 2, 256, width, dtype=dtype)
         told = terms(Call(query, query[:, :1], mask, bias))
         launch.look(told)
+        launch.look(told, torch.empty(2, 256))
         launch.look(told, top=9)
         launch.heaviest(told, 3)
         if launch.fits_once(told, None):

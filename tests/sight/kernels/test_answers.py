@@ -72,6 +72,12 @@ def check(call: Call, *, size: tuple[int, int] = (7, 5), top: int = 2) -> None:
     close(evidence.rectangle(call, rows, columns), weights[..., rows[:, None], columns])
     seen = weights.sum(-1) > 0
     assert torch.equal(summary.logsumexp == -torch.inf, ~seen)
+    looking = evidence.Looking(call)
+    evidence.ask(call, looking, level=summary.logsumexp)
+    looks = looking.answer()
+    close(looks.entropy, -torch.special.xlogy(weights, weights).sum(-1))
+    close(looks.peak, weights.amax(-1))
+    assert torch.equal(looks.logsumexp, summary.logsumexp)
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=repr)
@@ -195,9 +201,12 @@ def test_what_is_masked_cannot_matter(poison: float) -> None:
             evidence.Pooling(call, 3, 4),
         )
         evidence.ask(call, summing, ranking, pooling)
+        looking = evidence.Looking(call)
+        evidence.ask(call, looking, level=summing.answer().logsumexp)
         some = torch.tensor([0, 76, 77, 149])
         return [
             *vars(summing.answer()).values(),
+            *vars(looking.answer()).values(),
             *ranking.answer(),
             pooling.answer(),
             evidence.rectangle(call, some, some),
@@ -211,8 +220,11 @@ def test_nan_that_is_looked_at_is_told() -> None:
     call = random_call(causal())
     call.key[0, :, 60] = torch.nan
     summary = evidence.summarise(call)
-    assert summary.entropy[0, :, 60:].isnan().all()
-    assert not summary.entropy[0, :, :60].isnan().any()
+    given = evidence.Looking(call)
+    evidence.ask(call, given, level=summary.logsumexp)
+    for entropy in (summary.entropy, given.answer().entropy):
+        assert entropy[0, :, 60:].isnan().all()
+        assert not entropy[0, :, :60].isnan().any()
 
 
 def test_questions_for_strips_go_along() -> None:

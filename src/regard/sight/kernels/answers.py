@@ -39,11 +39,15 @@ def answer(
     known = None if level is None else level * math.log2(math.e)
     at_once = known is not None and launch.fits_once(told, None) and bool(receiving or pooling)
     if known is None or count > launch.FEW or (not at_once and looking):
-        rows = launch.heaviest(told, count) if 0 < count <= launch.FEW else launch.look(told, top=count)
+        if 0 < count <= launch.FEW:
+            rows = launch.heaviest(told, count)
+        else:
+            rows = launch.look(told, known, top=count)
         _rank(ranking, rows)
         known = rows.level if known is None else known
         for asked in looking:
-            asked.logsumexp, asked.entropy, asked.peak = rows.level * math.log(2), rows.entropy, rows.peak
+            asked.logsumexp = rows.level * math.log(2) if level is None else level
+            asked.entropy, asked.peak = rows.entropy, rows.peak
         looking = []
     elif ranking:
         _rank(ranking, launch.heaviest(told, count, known))

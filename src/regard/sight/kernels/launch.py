@@ -41,16 +41,25 @@ class Once:
 
 
 def look(
-    terms: Terms, *, top: int = 0, positions: Tensor | None = None, tiling: Tiling | None = None
+    terms: Terms,
+    level: Tensor | None = None,
+    *,
+    top: int = 0,
+    positions: Tensor | None = None,
+    tiling: Tiling | None = None,
 ) -> Rows:
-    """Go over the keys of every query. `positions` says where the queries stand, if not at 0, 1, 2 …"""
-    tiling = tiling or tiling_of(terms, "many" if top else "rows")
-    rows = _rows(terms, top)
+    """Go over the keys of every query. `positions` says where the queries stand, if not at 0, 1, 2 …
+
+    With a level it is cheaper, but for a list of the heaviest, which does without.
+    """
+    level = None if top else level
+    tiling = tiling or tiling_of(terms, "many" if top else "rows" if level is None else "rows, given")
+    rows = _rows(terms, top, level)
     with on(terms.query):
         rows_kernel[_grid(terms, tiling.tall)](
             terms.query, terms.key, descriptor(terms.key, terms, tiling), positions, *masking(terms, tiling.tall),
             rows.level, rows.entropy, rows.peak, rows.keys, rows.weights, *sizes(terms), beside(terms, terms.key), *numbers(terms),
-            TALL=tiling.tall, SIZE=tiling.size, TOP=top, SLOTS=_slots(top),
+            TALL=tiling.tall, SIZE=tiling.size, TOP=top, SLOTS=_slots(top), KNOWN=level is not None,
             STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers, **flags(terms),
         )  # fmt: skip
     return rows

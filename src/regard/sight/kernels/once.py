@@ -13,7 +13,18 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.tiles import HIDDEN, biased, bring, limits, meeting, place, reach, stretch, turn
+from regard.sight.kernels.tiles import (
+    HIDDEN,
+    biased,
+    bring,
+    limits,
+    meeting,
+    place,
+    reach,
+    said,
+    stretch,
+    turn,
+)
 
 
 @triton.jit
@@ -226,15 +237,12 @@ def once_kernel(
         if edge <= keys:
             deposit(cells + cell, tl.sum(tl.sum(held, 1), 0), fixed, None)
     known = tl.load(level + row, mask=real, other=0.0)  # once more, so that nobody holds it all the while
-    looking = (known != -float("inf")) & (row >= first_query) & (row < last_query)
-    bad = looking & ((known != known) | (known == float("inf")))
-    largest = tl.exp2(tl.max(tl.max(m, 0), 0))  # the lanes and warps meet
-    spread = -0.6931471805599453 * tl.sum(tl.sum(t, 0), 0)
-    # The level is rounded, so that weights sum to almost 1; what is known of any weights is not given up to that.
-    spread = tl.where(bad, float("nan"), tl.where(looking, tl.maximum(spread, 0.0), 0.0))
-    largest = tl.where(bad, float("nan"), tl.where(looking, tl.minimum(largest, 1.0), 0.0))
+    counts = (row >= first_query) & (row < last_query)
+    bad = counts & ((known != known) | (known == float("inf")))
+    heaviest = tl.exp2(tl.max(tl.max(m, 0), 0))  # the lanes and warps meet
+    spread, heaviest = said(known, heaviest, tl.sum(tl.sum(t, 0), 0), counts)
     tl.store(entropy + row, spread, mask=real)
-    tl.store(peak + row, largest, mask=real)
+    tl.store(peak + row, heaviest, mask=real)
     if tl.max(bad.to(tl.int32), 0) > 0:
         spoil(
             bad, row, mine, theirs, start, stop, first_query, last_query, first_key, last_key, keys, low, high,

@@ -1,7 +1,8 @@
 """A program owns some queries and goes over their keys: log-sum-exp, entropy, peak, and the heaviest keys.
 
 With x = score − m for the largest score m so far, l = Σ 2^x and t = Σ 2^x · x are all that entropy needs:
-log l − t / l. When m grows by δ, both are brought to the new m: l ← 2^−δ l, t ← 2^−δ (t − δ l).
+log l − t / l. When m grows by δ, both are brought to the new m: l ← 2^−δ l, t ← 2^−δ (t − δ l). Where the log-sum-exp
+is known, x = score − level leaves nothing to bring along: entropy is −t, and m serves the peak alone.
 """
 
 from typing import no_type_check
@@ -19,6 +20,7 @@ from regard.sight.kernels.tiles import (
     meeting,
     place,
     reach,
+    said,
     stretch,
     summed,
     turn,
@@ -37,6 +39,14 @@ def fold(scores, largest, scale, m, l, t):
     t = shrink * (t + shift * l) + summed(parts * below)
     l = shrink * l + summed(parts)
     return new, l, t
+
+
+@triton.jit
+@no_type_check
+def fold_known(scores, largest, scale, known, m, t):
+    """Learn from a tile of scores / scale, of which `largest` are the largest, below a level that is known."""
+    below = scores * scale - known[:, None, None, None]  # one operation, a fused multiply-add
+    return tl.maximum(m, largest * scale), t + summed(tl.exp2(below) * below)
 
 
 @triton.jit
@@ -78,10 +88,10 @@ def insert(scores, tops, start, best, where, LANES: tl.constexpr, SLOTS: tl.cons
 def look(
     q, query, key, key_descriptor, batch, head, kv_head, block, position, nearest, farthest, asking, asked,
     start, stop, queries, keys, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn,
-    scale, slope, move, m, l, t, best, where,
+    scale, slope, move, known, m, l, t, best, where,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
     SLOPED: tl.constexpr, PACKED: tl.constexpr, MASKED: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, LANES: tl.constexpr,
-    STAGES: tl.constexpr,
+    KNOWN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Go over the keys from `start` to `stop`."""
     for begin in tl.range(start, stop, SIZE, num_stages=STAGES):
@@ -119,10 +129,12 @@ def look(
             scores = tl.where(meeting(column, nearest, farthest, asking, theirs, PACKED), scores, HIDDEN)
         scores = laned(scores, LANES)
         if TOP > 0:
-            known = marked(scores, SIZE // LANES - 1)
-            tops = tl.max(tl.max(known, 1), 2)
+            numbered = marked(scores, SIZE // LANES - 1)
+            tops = tl.max(tl.max(numbered, 1), 2)
             m, l, t = fold(scores, tops, rest, m, l, t)
-            best, where = insert(known, tops, begin, best, where, LANES, SLOTS, SIZE // LANES - 1)
+            best, where = insert(numbered, tops, begin, best, where, LANES, SLOTS, SIZE // LANES - 1)
+        elif KNOWN:
+            m, t = fold_known(scores, tl.max(tl.max(scores, 1), 2), rest, known, m, t)
         else:
             m, l, t = fold(scores, tl.max(tl.max(scores, 1), 2), rest, m, l, t)
     return m, l, t, best, where
@@ -137,9 +149,9 @@ def rows_kernel(
     stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, move, low, high,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
     SLOPED: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, TOP: tl.constexpr,
-    SLOTS: tl.constexpr, LANES: tl.constexpr, STAGES: tl.constexpr,
+    SLOTS: tl.constexpr, LANES: tl.constexpr, KNOWN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Everything said of TALL queries of one head."""
+    """Everything said of TALL queries of one head; of a list of the heaviest only where the level is not KNOWN."""
     blocks = tl.cdiv(queries, TALL)
     entry, block = turn(blocks, beside)
     if HIGH:
@@ -186,6 +198,11 @@ def rows_kernel(
             WIDTH,
             ROOM,
         )
+    at = entry.to(tl.int64) * queries + row
+    known = slope  # never read when it is not
+    if KNOWN:
+        known = tl.load(level + at, mask=real, other=0.0)
+        known = tl.where(known == -float("inf"), 0.0, known)
     m = tl.full([TALL, LANES], HIDDEN, tl.float32)
     l = tl.zeros([TALL, LANES], tl.float32)
     t = tl.zeros([TALL, LANES], tl.float32)
@@ -202,16 +219,22 @@ def rows_kernel(
         m, l, t, best, where = look(
             q, query, key, key_descriptor, batch, head, kv_head, block, position, nearest, farthest, mine, theirs,
             begin, end, queries, keys, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn,
-            scale, slope, move, m, l, t, best, where,
-            TALL, SIZE, WIDTH, ROOM, EXACT, SLOPED, PACKED, part != 1, TOP, SLOTS, LANES, STAGES,
+            scale, slope, move, known, m, l, t, best, where,
+            TALL, SIZE, WIDTH, ROOM, EXACT, SLOPED, PACKED, part != 1, TOP, SLOTS, LANES, KNOWN, STAGES,
         )  # fmt: skip
+    counts = (position >= first_query) & (position < last_query)
     largest = tl.max(m, 1)
+    if KNOWN:
+        here = tl.load(level + at, mask=real, other=0.0)
+        spread, heaviest = said(here, tl.exp2(largest - known), tl.sum(t, 1), counts)
+        tl.store(entropy + at, spread, mask=real)
+        tl.store(peak + at, heaviest, mask=real)
+        return
     shift = m - largest[:, None]  # the lanes meet
     t = tl.sum(tl.exp2(shift) * (t + shift * l), 1)
     l = tl.sum(tl.exp2(shift) * l, 1)
-    looking = ((largest > 0.5 * HIDDEN) | (l != l)) & (position >= first_query) & (position < last_query)
+    looking = ((largest > 0.5 * HIDDEN) | (l != l)) & counts
     total = tl.where(looking, l, 1.0)
-    at = entry.to(tl.int64) * queries + row
     here = tl.where(looking, largest + tl.log2(total), -float("inf"))
     tl.store(level + at, here, mask=real)
     tl.store(

@@ -132,6 +132,20 @@ def summed(lanes):
 
 @triton.jit
 @no_type_check
+def said(level, heaviest, t, counts):
+    """Entropy and peak of queries whose level is known, from the largest weight and t = Σ 2^x · x, x = score − level.
+
+    The level is rounded, so that weights sum to almost 1; what is known of any weights is not given up to that.
+    """
+    looking = counts & (level != -float("inf"))
+    bad = looking & ((level != level) | (level == float("inf")))
+    spread = tl.where(looking, tl.maximum(-0.6931471805599453 * t, 0.0), 0.0)
+    heaviest = tl.where(looking, tl.minimum(heaviest, 1.0), 0.0)
+    return tl.where(bad, float("nan"), spread), tl.where(bad, float("nan"), heaviest)
+
+
+@triton.jit
+@no_type_check
 def reach(positions, first, last, low, high, LOW: tl.constexpr, HIGH: tl.constexpr):
     """The first of the others that each position may meet and one past the last: low ≤ other − position ≤ high."""
     begin = tl.full(positions.shape, 0, tl.int32) + first

@@ -7,7 +7,7 @@ import torch
 
 from regard.sight.kernels.terms import Terms
 
-Pass = Literal["rows", "many", "top", "top, given", "keys", "map", "bands", "once"]
+Pass = Literal["rows", "rows, given", "many", "top", "top, given", "keys", "map", "bands", "once"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,10 @@ MEASURED: dict[tuple[Pass, int, bool], Tiling] = {
     ("rows", 64, True): _of(64, 128, 4, 2, 96),
     ("rows", 128, False): _of(128, 128, 4, 2),
     ("rows", 128, True): _of(128, 128, 8, 2, 128),
+    ("rows, given", 64, False): _of(64, 128, 4, 2, 96),
+    ("rows, given", 64, True): _of(64, 128, 4, 2, 96),
+    ("rows, given", 128, False): _of(128, 128, 4, 2),
+    ("rows, given", 128, True): _of(128, 128, 8, 2, 128),
     ("many", 64, False): _of(64, 64, 4, 3, 128),
     ("many", 64, True): _of(64, 64, 4, 3, 128),
     ("many", 128, False): _of(64, 64, 4, 3, 128),
