@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import RegardError
-from regard.layers.positions import Gaussian, Grid, Learned, LearnedGrid, Positions, Sinusoidal
+from regard.layers.positions import Gaussian, Grid, Learned, LearnedGrid, Placed, Positions, Sinusoidal
 
 
 def schemes() -> list[Positions]:
@@ -42,6 +42,9 @@ def test_a_position_does_not_know_the_length_of_the_sequence(scheme: Positions) 
     assert torch.equal(short, long[:5])
     x = torch.zeros(2, 7, 12)
     assert torch.equal(scheme.add(x, offset=3), scheme.add(torch.zeros(2, 10, 12))[:, 3:])
+    places = torch.tensor([0, 1, 2, 0, 0, 1, 0])  # of packed sequences
+    assert torch.equal(scheme.add(x, offset=Placed(places, 3)), scheme(places).expand(2, -1, -1))
+    assert torch.equal(scheme.add(x[:, :1], offset=Placed(places[:1], 0))[0], long[:1])  # filling alone
 
 
 @pytest.mark.parametrize("scheme", schemes(), ids=lambda s: type(s).__name__)

@@ -26,7 +26,7 @@ from regard.runs.settings import Training
 from regard.runs.tasks.prepared import packs
 from regard.training.distribution import World
 from regard.training.loop import train
-from regard.training.replay import Replay, filled_up, rounded
+from regard.training.replay import Replay, filled_up, reaching, rounded
 from regard.training.state import State
 from regard.training.turns import turns
 from regard.training.update import Updater
@@ -100,6 +100,18 @@ def test_filled_up_batches_have_round_shapes_and_the_same_loss() -> None:
         assert max(sizes) == rows
         assert rows % 32 == 0
         assert all(size % (rows // 8) == 0 for size in sizes)
+
+
+def test_a_record_is_made_for_longer_texts_too_but_not_for_positions_that_are_not_there() -> None:
+    one, batch = model(dropout=0.0).double(), feed().batch(range(20))
+    longer = reaching(batch, None)
+    assert (longer.source.longest, longer.target.longest) == (64, 64)
+    assert one.loss(longer).total.equal(one.loss(batch).total)
+    few = batch.source.longest + 1
+    assert reaching(batch.source, few).longest == few
+    assert (
+        reaching(batch.source, few - 2).longest == batch.source.longest
+    )  # which the model will refuse itself
 
 
 def test_what_fills_up_packed_texts_cannot_matter() -> None:

@@ -96,6 +96,8 @@ class Sinusoidal(Positions):
         return waves[..., : self.width].float()
 
     def _of(self, x: Tensor, offset: Offset) -> Tensor:
+        if isinstance(offset, Placed):  # tokens are many, positions few
+            return self(torch.arange(max(offset.end, 1), device=x.device)).to(x.dtype)[offset.places]
         if not isinstance(offset, int) or torch.compiler.is_compiling() or recording(x):
             return super()._of(x, offset)
         last = offset + x.shape[-2]

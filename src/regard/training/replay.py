@@ -8,7 +8,7 @@ is so for packed texts filled up to a round number of tokens, and for padded one
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.attention.kernels.packed import ReplayError
 from regard.data.batches import Batch, Packed, Pairs, Sequences
 from regard.layers.blocks import DecoderBlock, EncoderBlock
+from regard.layers.positions import Learned
 from regard.models.recurrent import RecurrentTranslator
 from regard.runs.settings import Training
 from regard.training.distribution import World
@@ -29,6 +30,7 @@ _PARTS = 8  # of which the other side is filled up to some, so that few shapes c
 _WARM = 2  # updates of a shape before it is recorded: libraries choose their kernels in the first ones
 _SHAPES = 32  # that are recorded; others are computed as they come
 _LENGTH = 8  # tokens the rows of padded texts are filled up to a multiple of
+_REACH = 64  # positions that a record of packed texts serves a multiple of
 
 Sums = Callable[[Batch], Float[Tensor, " n"]]  # leaves summed gradients in the weights
 
@@ -69,6 +71,8 @@ class Replay:
         self._records: dict[tuple[Any, ...], Record] = {}
         self._seen: dict[tuple[Any, ...], int] = {}
         self._compiled: dict[nn.Module, Any] = {}
+        learned = (part.table.shape[0] for part in state.model.modules() if isinstance(part, Learned))
+        self._end = min(learned, default=None)  # of the positions that are known
         self.refusal: str | None = None  # why nothing is recorded
         for group in state.optimiser.param_groups:
             group["capturable"] = True
@@ -105,7 +109,7 @@ class Replay:
         if self._seen[shape] <= _WARM or (known is None and len(self._records) == _SHAPES):
             return None
         try:
-            self._records[shape] = self._recorded(batch)
+            self._records[shape] = self._recorded(reaching(batch, self._end))
         except ReplayError as error:
             self.refusal = str(error)
             return None
@@ -183,6 +187,19 @@ def filled_up(*sides: Any, budget: int) -> list[Packed]:
     longest, part = max(side.tokens.shape[0] for side in sides), _up(budget, _ROUND) // _PARTS
     most = _up(longest, _ROUND if longest > (_PARTS - 1) * part else part)
     return [side.filled_up(_up(side.tokens.shape[0], most // _PARTS), most) for side in sides]
+
+
+def reaching(batch: Any, end: int | None) -> Any:
+    """The same, said to have texts up to a round length, though none that goes beyond the last position there is.
+
+    What is recorded for it then serves most batches of its shape: each has another longest text.
+    """
+    if isinstance(batch, Pairs):
+        return Pairs(reaching(batch.source, end), reaching(batch.target, end))
+    if not isinstance(batch, Packed):
+        return batch
+    most = _up(batch.longest, _REACH)
+    return replace(batch, longest=max(batch.longest, most if end is None else min(most, end)))
 
 
 def rounded(*sides: Sequences) -> list[Sequences]:
