@@ -24,7 +24,7 @@ def _embedded(
         gdc_wait()
         gdc_launch_dependents()
     x = tl.load(TABLE + tl.load(TOKENS + row) * width + columns, inside, 0.0)
-    x = (x.to(tl.float32) * factor).to(x.dtype)  # rounded as a product in memory is
+    x = (x.to(tl.float32) * factor).to(x.dtype)  # rounded as a product in memory is; hence no fusion
     if PLACED:
         place = tl.load(VECTORS + tl.load(AT) * width + columns, inside, 0.0)
         x = (x.to(tl.float32) + place.to(tl.float32)).to(x.dtype)
@@ -43,6 +43,6 @@ def embedded(
     out = table.new_empty(len(tokens), width)
     _embedded[(len(tokens),)](
         tokens, table, at, vectors, out, width, math.sqrt(width),
-        PLACED=len(vectors) > 0, FULL=triton.next_power_of_2(width), num_warps=2, **early(table.device),
+        PLACED=len(vectors) > 0, FULL=triton.next_power_of_2(width), num_warps=2, enable_fp_fusion=False, **early(table.device),
     )  # fmt: skip
     return out
