@@ -15,6 +15,7 @@ import gc
 import json
 import os
 import random
+import shlex
 import statistics
 import sys
 import time
@@ -41,6 +42,7 @@ from regard.runs.settings import Training
 
 PEAK = 990e12  # dense bfloat16 operations a second of an H100 or H200
 AHEAD = 64  # batches of torch.nn.Transformer
+WARM = 24  # updates of each before anything is timed on a GPU, where its batches are as few
 BEGAN = time.perf_counter()
 
 
@@ -102,13 +104,14 @@ def operations(config: TransformerConfig, feed: PairFeed) -> float:
 def warmed(contenders: dict[str, Update], device: str) -> dict[str, float]:
     """Let everyone begin; the megabytes that each took, above what there was.
 
-    On a GPU from the first update on, optimiser included: later, what is replayed asks the allocator for nothing.
+    On a GPU from the first update on, optimiser included: later, what is replayed asks the allocator for nothing. There
+    every batch of torch.nn.Transformer is trained on once, so that memory for each of its shapes has been found, and
+    ours until all is recorded that will be.
     """
     peaks = {}
     for name, update in contenders.items():
         if device == "cuda":
-            count = 12 if name.startswith("regard") else 4  # until all is recorded that will be
-            peaks[name] = peak_megabytes(lambda n=count, update=update: [update() for _ in range(n)], device)  # type: ignore[misc]
+            peaks[name] = peak_megabytes(lambda update=update: [update() for _ in range(WARM)], device)  # type: ignore[misc]
         else:
             update()
         say(f"{name} has begun")
@@ -189,7 +192,8 @@ def contest(
     contenders: dict[str, Update] = {}
     for dtype in (getattr(torch, name) for name in chosen.precisions):
         for name in chosen.peers:
-            batches = cycle([feed.batch(samples) for samples in islice(peers[name], AHEAD)])
+            ahead = WARM if device == "cuda" else AHEAD
+            batches = cycle([feed.batch(samples) for samples in islice(peers[name], ahead)])
             contenders[f"torch, {name}, {_name(dtype)}"] = peer_updates(Peer(config), batches, dtype, device)
     settings = Training(batch=budget, precision="bfloat16")
     if device == "cpu":
@@ -222,7 +226,7 @@ def write(out: Path, about: dict[str, Any], tables: list[dict[str, Any]]) -> Non
     out.with_suffix(".json").write_text(json.dumps({"machine": about, "contests": tables}, indent=1) + "\n")
     lines = ["# Training beside torch.nn.Transformer", ""]
     lines += [
-        f"Made by `python benchmarks/training.py`. {'; '.join(f'{k}: {v}' for k, v in about.items())}.",
+        f"Made by `{shlex.join(['python', *sys.argv])}`. {'; '.join(f'{k}: {v}' for k, v in about.items())}.",
         "",
     ]
     for table in tables:
