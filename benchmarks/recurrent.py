@@ -31,7 +31,7 @@ from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.targets import decoder_input
 from regard.runs.settings import Training
 from regard.training.distribution import World
-from regard.training.replay import rounded
+from regard.training.shapes import rounded
 from regard.training.state import State
 from regard.training.turns import Turn
 from regard.training.update import Updater

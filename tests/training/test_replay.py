@@ -26,9 +26,10 @@ from regard.runs.settings import Training
 from regard.runs.tasks.prepared import packs
 from regard.training.distribution import World
 from regard.training.loop import train
-from regard.training.replay import Replay, filled_up, reaching, rounded
+from regard.training.replay import Replay
+from regard.training.shapes import evened, filled_up, reaching, rounded
 from regard.training.state import State
-from regard.training.turns import turns
+from regard.training.turns import Turn, turns
 from regard.training.update import Updater
 
 
@@ -100,6 +101,23 @@ def test_filled_up_batches_have_round_shapes_and_the_same_loss() -> None:
         assert max(sizes) == rows
         assert rows % 32 == 0
         assert all(size % (rows // 8) == 0 for size in sizes)
+
+
+def test_on_a_cpu_packed_texts_have_an_even_number_of_tokens_and_the_same_loss() -> None:
+    pairs, one, batch = feed(), model(dropout=0.0).double(), feed().batch(range(17))
+    found = evened(batch)
+    for mine, given in ((found.source, batch.source), (found.target, batch.target)):
+        assert mine.tokens.shape[0] % 16 == 0 <= mine.tokens.shape[0] - given.tokens.shape[0] < 16
+        assert mine.lengths.equal(given.lengths)
+    torch.testing.assert_close(one.loss(found).total, one.loss(batch).total, rtol=1e-12, atol=0)
+    padded = feed(packed=False).batch(range(17))
+    assert evened(padded).source is padded.source
+    for precision, even in (("bfloat16", True), ("float32", False)):
+        settings = plan(precision=precision)
+        updater = Updater(State(model(), settings), settings, world=World(torch.device("cpu")), seed=3)
+        made = updater.prepare(pairs, Turn(0, 0, range(17))).batches[0]
+        assert (made.source.tokens.shape[0] % 16 == 0) == even
+        assert batch.source.tokens.shape[0] % 16 != 0
 
 
 def test_a_record_is_made_for_longer_texts_too_but_not_for_positions_that_are_not_there() -> None:

@@ -91,14 +91,18 @@ def _turned_into_slopes(scores: Tensor, targets: Tensor, smoothing: float, wide:
     for some, aims in zip(torch.split(scores, _ROWS), torch.split(targets, _ROWS), strict=True):
         real = aims >= 0
         at = aims.clamp_min(0)[:, None]
-        logs = torch.log_softmax(some, -1, dtype=wide)
-        aimed = logs.gather(-1, at)[:, 0]
-        nll = torch.where(real, -aimed, 0.0)
-        even = torch.where(real, -logs.mean(-1), 0.0)
-        right = (real & (aimed == logs.amax(-1))).sum().to(wide)  # argmax takes twenty times as long
+        score = some.to(wide)
+        aimed, largest = score.gather(-1, at)[:, 0], score.amax(-1)
+        shares = torch.softmax(score, -1)
+        level = largest - shares.amax(-1).log()  # log Σ exp, for the largest share is never nothing
+        nll = torch.where(real, level - aimed, 0.0)
+        even = torch.where(real, level - score.mean(-1), 0.0)
+        right = (real & (aimed == largest)).sum().to(wide)  # argmax takes twenty times as long
         total = (1 - smoothing) * nll + smoothing * even
         sums += torch.stack([total.sum(), nll.sum(), right])
-        slopes = logs.exp_().sub_(smoothing / vocabulary)
+        slopes = shares.sub_(smoothing / vocabulary)
         slopes.scatter_add_(-1, at, slopes.new_full(at.shape, smoothing - 1.0))
-        some.copy_(slopes.masked_fill_(~real[:, None], 0.0))
+        if scores.is_cuda or not real.all():  # a GPU would have to be waited for
+            slopes.masked_fill_(~real[:, None], 0.0)
+        some.copy_(slopes)
     return sums

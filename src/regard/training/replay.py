@@ -8,7 +8,7 @@ is so for packed texts filled up to a round number of tokens, and for padded one
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -23,14 +23,11 @@ from regard.models.recurrent import RecurrentTranslator
 from regard.runs.settings import Training
 from regard.training.distribution import World
 from regard.training.optimiser import normalise_
+from regard.training.shapes import filled_up, reaching, rounded
 from regard.training.state import State
 
-_ROUND = 128  # tokens the longer side of a batch is filled up to a multiple of
-_PARTS = 8  # of which the other side is filled up to some, so that few shapes come
 _WARM = 2  # updates of a shape before it is recorded: libraries choose their kernels in the first ones
 _SHAPES = 32  # that are recorded; others are computed as they come
-_LENGTH = 8  # tokens the rows of padded texts are filled up to a multiple of
-_REACH = 64  # positions that a record of packed texts serves a multiple of
 
 Sums = Callable[[Batch], Float[Tensor, " n"]]  # leaves summed gradients in the weights
 
@@ -176,41 +173,6 @@ def _shaped(batch: Batch) -> bool:
     """Whether a batch is of texts whose number and lengths are the device's affair alone."""
     sides = (batch.source, batch.target) if isinstance(batch, Pairs) else (batch,)
     return all(isinstance(side, Packed) or (isinstance(side, Sequences) and side.filled) for side in sides)
-
-
-def filled_up(*sides: Any, budget: int) -> list[Packed]:
-    """The sides of a batch in few shapes, each with as many lengths as the longer has tokens, those too many 0.
-
-    The longer side has a multiple of some tokens, or of an eighth of what it may have if it has far fewer: the last batch
-    of an epoch is small, and each time another. The other has eighths of the longer.
-    """
-    longest, part = max(side.tokens.shape[0] for side in sides), _up(budget, _ROUND) // _PARTS
-    most = _up(longest, _ROUND if longest > (_PARTS - 1) * part else part)
-    return [side.filled_up(_up(side.tokens.shape[0], most // _PARTS), most) for side in sides]
-
-
-def reaching(batch: Any, end: int | None) -> Any:
-    """The same, said to have texts up to a round length, though none that goes beyond the last position there is.
-
-    What is recorded for it then serves most batches of its shape: each has another longest text.
-    """
-    if isinstance(batch, Pairs):
-        return Pairs(reaching(batch.source, end), reaching(batch.target, end))
-    if not isinstance(batch, Packed):
-        return batch
-    most = _up(batch.longest, _REACH)
-    return replace(batch, longest=max(batch.longest, most if end is None else min(most, end)))
-
-
-def rounded(*sides: Sequences) -> list[Sequences]:
-    """Padded texts in few shapes: as many rows as an eighth of a power of two, and rows of a round length."""
-    rows = len(sides[0])
-    rows = _up(rows, max((1 << (rows - 1).bit_length()) // _PARTS, 1))
-    return [side.filled_up(rows, _up(side.tokens.shape[1], _LENGTH)) for side in sides]
-
-
-def _up(count: int, to: int) -> int:
-    return -(-count // to) * to
 
 
 def _tensors(batch: Any) -> list[Tensor]:

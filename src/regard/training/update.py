@@ -21,6 +21,7 @@ from regard.training.optimiser import normalise_
 from regard.training.precision import autocast
 from regard.training.replay import Record, Replay, gradients_of
 from regard.training.schedules import rate_at
+from regard.training.shapes import evened
 from regard.training.state import State
 from regard.training.turns import Turn, share_of
 
@@ -58,6 +59,8 @@ class Updater:
         self._scored: nn.Module | None = None
         self._metrics: Sequence[str] = ()
         self._precision = autocast(settings, world.device, state.model)
+        with self._precision:
+            self._narrow = world.device.type == "cpu" and torch.is_autocast_enabled("cpu")
         self._replay = Replay(state, settings, self._sums) if Replay.suits(settings, world) else None
 
     def prepare(self, feed: Feed[Any], turn: Turn) -> Work:
@@ -70,6 +73,8 @@ class Updater:
         batches = [feed.batch(each) for each in share or [turn.samples[:1]]]
         if self._replay is not None:
             batches = [self._replay.shaped(batch) for batch in batches]
+        elif self._narrow:
+            batches = [evened(batch) for batch in batches]
         return Work(turn, [batch.to(self.world.device) for batch in batches], idle=not share)
 
     def compute(self, work: Work, *, stop: bool) -> Pending:
