@@ -11,7 +11,8 @@ from regard.decoding.evaluating import evaluating
 from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.ranking import best
-from regard.decoding.steady import Steady, SteadyBeam, SteadyGreedy, foremost
+from regard.decoding.steady import Steady, SteadyGreedy
+from regard.decoding.steady_beam import SteadyBeam, foremost
 from regard.errors import RegardError
 from regard.models.transformer import Transformer, TransformerConfig
 

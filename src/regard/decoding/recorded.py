@@ -21,7 +21,8 @@ from regard.data.batches import PAD, Sequences
 from regard.decoding.evaluating import evaluating
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits, per_row
-from regard.decoding.steady import Steady, SteadyBeam, SteadyGreedy
+from regard.decoding.steady import Steady, SteadyGreedy
+from regard.decoding.steady_beam import SteadyBeam
 from regard.errors import RegardError
 from regard.models.protocols import AnyModel, Stands, Stood
 

@@ -80,7 +80,7 @@ class SteadyGreedy(Steady):
     def step(self) -> None:
         """The likeliest token of every row."""
         logits = self.standing.step(self.tokens)
-        if _TRITON and logits.is_cuda and logits.dtype != torch.float64:
+        if fits_a_kernel(logits):
             from regard.decoding.kernels.likeliest import likeliest
 
             likeliest(
@@ -94,7 +94,7 @@ class SteadyGreedy(Steady):
             )
             self.standing.go_on()
             return
-        top, chosen = _following(logits).max(-1)  # of equals the first
+        top, chosen = following(logits).max(-1)  # of equals the first
         at = self.standing.at
         self._written.index_copy_(0, at, chosen[None].int())
         self._tops.index_copy_(0, at, top.to(self._tops).where(~self.over, 0.0)[None])
@@ -126,138 +126,13 @@ class SteadyGreedy(Steady):
         return found
 
 
-class SteadyBeam(Steady):
-    """The best few beginnings of every sentence, side by side; the search of `beam`."""
-
-    def __init__(
-        self,
-        standing: Stood,
-        most: Int[Tensor, " s"],
-        *,
-        size: int,
-        count: int,
-        penalty: float,
-        room: int,
-    ) -> None:
-        super().__init__(standing, most, group=size, room=room)
-        sources, device = len(most), most.device
-        self.size, self.count, self.penalty = size, count, penalty
-        self._live = torch.zeros(sources, size, device=device)  # log-probabilities; −inf: no text
-        self._live_scores = torch.zeros(sources, size, dtype=torch.float64, device=device)
-        self._kept = torch.zeros(sources, count, device=device)
-        self._kept_scores = torch.zeros(sources, count, dtype=torch.float64, device=device)
-        self._kept_ends = torch.zeros(sources, count, dtype=torch.long, device=device)  # step · size + place
-        self._steps = torch.zeros_like(self.most)  # that each sentence made
-        self._parents = torch.zeros(room, sources, size, dtype=torch.int32, device=device)
-        self._places = torch.arange(size, device=device)
-
-    def begin(self) -> None:
-        """Nothing is kept, and the first text of each sentence is the empty one."""
-        super().begin()
-        # One text a sentence at first: equal ones would only find the same continuations again.
-        self._live.fill_(-torch.inf)
-        self._live[:, 0] = 0.0
-        for part in (self._live_scores, self._kept, self._kept_scores):
-            part.fill_(-torch.inf)
-        self._steps.zero_()
-
-    def step(self) -> None:
-        """The likeliest continuations of every sentence."""
-        size, sources, at = self.size, len(self.most), self.standing.at
-        real = self._live > -torch.inf
-        ahead, tokens = foremost(_following(self.standing.step(self.tokens)), size)
-        tops = ahead[:, 0].where((real & ~self.over[:, None]).flatten(), 0.0)
-        self._tops.index_copy_(0, at, tops.to(self._tops)[None])
-        tokens, order = tokens.sort(-1)  # so that of equals the first is taken
-        ahead = ahead.gather(-1, order).reshape(sources, size, size)
-        total = (ahead + self._live[..., None]).where(real[..., None], -torch.inf)
-        logprob, index = foremost(total.flatten(1), size)
-        parents, token = index // size, tokens.reshape(sources, -1).gather(-1, index)
-        self._written.index_copy_(0, at, token.flatten()[None].int())
-        self._parents.index_copy_(0, at, parents[None].int())
-        length = (at + 1).expand_as(self.most)
-        score, ended = self._weakened(logprob, length[:, None]), token == END
-        self._keep(logprob, score, ended, at)
-        going = ~self.over[:, None]
-        live = logprob.where(~ended, -torch.inf)
-        self._live.copy_(torch.where(going, live, self._live))
-        self._live_scores.copy_(torch.where(going, score.where(~ended, -torch.inf), self._live_scores))
-        attainable = self._weakened(live.amax(-1), self.most if self.penalty >= 0 else length + 1)
-        self._steps += ~self.over
-        self.over |= (self.most <= length) | (self._kept_scores[:, -1] >= attainable)
-        self.tokens.copy_(token.where(self._live > -torch.inf, END).flatten())
-        self.standing.go_on(parents)
-
-    def _keep(self, logprob: Tensor, score: Tensor, ended: Tensor, at: Tensor) -> None:
-        """The best finished texts, of those before and these."""
-        scores = torch.cat([self._kept_scores, score.where(ended, -torch.inf)], dim=1)
-        ends = torch.cat([self._kept_ends, (at * self.size + self._places).expand_as(logprob)], dim=1)
-        best, places = foremost(scores, self.count)
-        logprobs = torch.cat([self._kept, logprob.where(ended, -torch.inf)], dim=1)
-        for held, new in (
-            (self._kept_scores, best),
-            (self._kept, logprobs.gather(1, places).where(best > -torch.inf, -torch.inf)),
-            (self._kept_ends, ends.gather(1, places)),
-        ):
-            held.copy_(torch.where(self.over[:, None], held, new))
-
-    def _weakened(self, logprob: Tensor, length: Tensor) -> Tensor:
-        return logprob.double() / ((5 + length.double()) / 6) ** self.penalty
-
-    def found(self) -> list[list[Hypothesis]]:
-        """The finished texts, then those that were alive when their sentence stopped."""
-        tokens = self._read()[0].reshape(self.room, -1, self.size).tolist()
-        kept = [part.tolist() for part in (self._kept, self._kept_scores, self._kept_ends)]
-        live = [part.tolist() for part in (self._live, self._live_scores)]
-        steps, parents = self._steps.tolist(), self._parents.tolist()
-        found = []
-        for sentence in range(len(steps)):
-            last = (steps[sentence] - 1) * self.size
-            texts = [(*each, True) for each in zip(*(part[sentence] for part in kept), strict=True)]
-            texts += [
-                (*each, last + place, False)
-                for place, each in enumerate(zip(*(part[sentence] for part in live), strict=True))
-            ]
-            some: list[Hypothesis] = []
-            for logprob, score, end, finished in texts:
-                if logprob == -torch.inf or len(some) == self.count:
-                    continue
-                text, rows = self._back(tokens, parents, sentence, end)
-                text = text[: len(text) - finished]
-                some.append(
-                    Hypothesis(tokens=text, logprob=logprob, score=score, finished=finished, rows=rows)
-                )
-            found.append(some)
-        return found
-
-    def _back(
-        self, tokens: list[list[list[int]]], parents: list[list[list[int]]], sentence: int, end: int
-    ) -> tuple[list[int], list[int]]:
-        """The tokens of a text, and the rows it came from."""
-        step, place = divmod(end, self.size)
-        text, rows = [], []
-        for at in range(step, -1, -1):
-            text.append(tokens[at][sentence][place])
-            place = parents[at][sentence][place]
-            rows.append(sentence * self.size + place)
-        return text[::-1], rows[::-1]
+def fits_a_kernel(logits: Tensor) -> bool:
+    """Whether a kernel can choose among these."""
+    return _TRITON and logits.is_cuda and logits.dtype != torch.float64
 
 
-def _following(logits: Tensor) -> Float[Tensor, "rows vocabulary"]:
+def following(logits: Tensor) -> Float[Tensor, "rows vocabulary"]:
     """The log-probabilities of what may come next."""
     logprobs = normalised(logits)
     logprobs[:, PAD : START + 1] = -torch.inf
     return logprobs
-
-
-def foremost(values: Float[Tensor, "b n"], count: int) -> tuple[Tensor, Tensor]:
-    """What `best` gives, without waiting for anything: the largest, `count` times; −inf may be of any place.
-
-    Takes them out of `values`.
-    """
-    found = []
-    for left in range(count, 0, -1):
-        found.append(values.max(-1))
-        if left > 1:
-            values.scatter_(-1, found[-1].indices[:, None], -torch.inf)
-    return torch.stack([each.values for each in found], -1), torch.stack([each.indices for each in found], -1)

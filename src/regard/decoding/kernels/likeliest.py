@@ -12,20 +12,11 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from regard.attention.kernels.early import early
 from regard.data.batches import END, START
 
-_AT_ONCE = 4096  # words
-
 
 @triton.jit
 @no_type_check
-def _likeliest(
-    LOGITS, AT, MOST, OVER, TOKENS, WRITTEN, TOPS,
-    row_step, rows, words, EARLY: tl.constexpr, FIRST: tl.constexpr, STOP: tl.constexpr, N: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0)
-    if EARLY:
-        gdc_wait()
-        gdc_launch_dependents()
-    LOGITS += row.to(tl.int64) * row_step
+def survey(LOGITS, words, FIRST: tl.constexpr, N: tl.constexpr):
+    """Over a row: the largest logit, Σ exp(logit − largest), and the largest from FIRST on, of equals the first."""
     peak = tl.full([N], float("-inf"), tl.float32)
     largest = tl.full([N], float("-inf"), tl.float32)
     place = tl.full([N], 0, tl.int32)
@@ -42,12 +33,26 @@ def _likeliest(
         place = tl.where(better, columns, place)
     most = tl.max(peak, 0)
     base = tl.where(most == float("-inf"), 0.0, most)
-    sum_ = tl.sum(total * tl.exp(peak - base), 0)
     best = tl.max(largest, 0)
-    chosen = tl.min(tl.where(largest == best, place, words), 0).to(tl.int64)
+    chosen = tl.min(tl.where(largest == best, place, words), 0)
+    return base, tl.sum(total * tl.exp(peak - base), 0), best, chosen
+
+
+@triton.jit
+@no_type_check
+def _likeliest(
+    LOGITS, AT, MOST, OVER, TOKENS, WRITTEN, TOPS,
+    row_step, rows, words, EARLY: tl.constexpr, FIRST: tl.constexpr, STOP: tl.constexpr, N: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    if EARLY:
+        gdc_wait()
+        gdc_launch_dependents()
+    base, total, best, chosen = survey(LOGITS + row.to(tl.int64) * row_step, words, FIRST, N)
+    chosen = chosen.to(tl.int64)
     at = tl.load(AT)
     before = tl.load(OVER + row) != 0
-    top = best - base - tl.log(sum_)
+    top = best - base - tl.log(total)
     tl.store(TOPS + at * rows + row, tl.where(before, 0.0, top))
     tl.store(WRITTEN + at * rows + row, chosen)
     over = before | (chosen == STOP) | (tl.load(MOST + row) <= at + 1)
@@ -70,5 +75,10 @@ def likeliest(
     _likeliest[(rows,)](
         logits, at, most, over.view(torch.int8), tokens, written, tops,
         logits.stride(0), rows, words, FIRST=START + 1, STOP=END,
-        N=min(_AT_ONCE, triton.next_power_of_2(words)), num_warps=8, **early(logits.device),
+        N=at_once(words), num_warps=8, **early(logits.device),
     )  # fmt: skip
+
+
+def at_once(words: int) -> int:
+    """How many logits of a row are looked at together."""
+    return min(4096, triton.next_power_of_2(words))
