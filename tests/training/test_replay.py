@@ -122,7 +122,7 @@ def test_on_a_cpu_packed_texts_have_an_even_number_of_tokens_and_the_same_loss()
 
 def test_a_record_is_made_for_longer_texts_too_but_not_for_positions_that_are_not_there() -> None:
     one, batch = model(dropout=0.0).double(), feed().batch(range(20))
-    longer = reaching(batch, None)
+    longer = Pairs(reaching(batch.source, None), reaching(batch.target, None))
     assert (longer.source.longest, longer.target.longest) == (64, 64)
     assert one.loss(longer).total.equal(one.loss(batch).total)
     few = batch.source.longest + 1

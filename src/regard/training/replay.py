@@ -87,10 +87,11 @@ class Replay:
             return Pairs(*(side.pinned() for side in rounded(batch.source, batch.target)))
         if not _shaped(batch):
             return batch
-        if isinstance(batch, Pairs):
-            sides = filled_up(batch.source, batch.target, budget=self.settings.batch)
-            return Pairs(*(side.pinned() for side in sides))
-        return filled_up(batch, budget=self.settings.batch)[0].pinned()
+        given = (batch.source, batch.target) if isinstance(batch, Pairs) else (batch,)
+        sides = [side.pinned() for side in filled_up(*given, budget=self.settings.batch)]
+        if self.refusal is None:
+            sides = [reaching(side, self._end) for side in sides]
+        return Pairs(*sides) if isinstance(batch, Pairs) else sides[0]
 
     def record_of(self, batch: Batch) -> Record | None:
         """What to replay for a batch, already holding it; None while there is nothing."""
@@ -106,7 +107,7 @@ class Replay:
         if self._seen[shape] <= _WARM or (known is None and len(self._records) == _SHAPES):
             return None
         try:
-            self._records[shape] = self._recorded(reaching(batch, self._end))
+            self._records[shape] = self._recorded(batch)
         except ReplayError as error:
             self.refusal = str(error)
             return None

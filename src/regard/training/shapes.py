@@ -23,17 +23,13 @@ def filled_up(*sides: Any, budget: int) -> list[Packed]:
     return [side.filled_up(_up(side.tokens.shape[0], most // _PARTS), most) for side in sides]
 
 
-def reaching(batch: Any, end: int | None) -> Any:
+def reaching(side: Packed, end: int | None) -> Packed:
     """The same, said to have texts up to a round length, though none that goes beyond the last position there is.
 
     What is recorded for it then serves most batches of its shape: each has another longest text.
     """
-    if isinstance(batch, Pairs):
-        return Pairs(reaching(batch.source, end), reaching(batch.target, end))
-    if not isinstance(batch, Packed):
-        return batch
-    most = _up(batch.longest, _REACH)
-    return replace(batch, longest=max(batch.longest, most if end is None else min(most, end)))
+    most = _up(side.longest, _REACH)
+    return replace(side, longest=max(side.longest, most if end is None else min(most, end)))
 
 
 def rounded(*sides: Sequences) -> list[Sequences]:
