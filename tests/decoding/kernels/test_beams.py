@@ -85,12 +85,38 @@ def test_of_equals_the_first_text_and_the_first_token(monkeypatch: pytest.Monkey
     assert steady.standing.came[1].tolist() == [[0, 0, 0]] * SENTENCES
 
 
-def test_nan_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def only(*tokens: int, rows: int = SENTENCES * 2) -> Tensor:
+    """Logits that leave these tokens alone, all alike."""
+    return torch.full((rows, 29), -torch.inf).index_fill(1, torch.tensor(tokens), 0.0)
+
+
+def test_a_sentence_whose_texts_have_all_ended_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steady_beam, "fits_a_kernel", lambda _: True)
-    logits = torch.randn(SENTENCES * 2, 29)
-    logits[4] = torch.nan
-    steady = beams([logits], torch.full((SENTENCES,), ROOM), size=2, count=1, penalty=0.6)
+    steady = beams([only(END)], torch.full((SENTENCES,), ROOM), size=2, count=2, penalty=0.6)
     steady.step()
-    assert not steady._tops[0, 4].isfinite()
-    assert steady._tops[0, [0, 2, 6, 8]].isfinite().all()
-    assert ((steady.standing.came[0] >= 0) & (steady.standing.came[0] < 2)).all()
+    assert steady.over.all()
+    assert [[one.tokens for one in some] for some in steady.found()] == [[[]]] * SENTENCES
+
+
+def test_of_texts_that_are_equally_likely_both_are_kept_the_earlier_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(steady_beam, "fits_a_kernel", lambda _: True)
+    steady = beams([only(END, 7), only(END)], torch.full((SENTENCES,), ROOM), size=2, count=2, penalty=0.0)
+    steady.step()
+    steady.step()
+    found = steady.found()
+    assert [[one.tokens for one in some] for some in found] == [[[], [7]]] * SENTENCES
+    assert found[0][0].logprob == found[0][1].logprob
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_nan_is_told(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steady_beam, "fits_a_kernel", lambda _: True)
+    logits = torch.randn(SENTENCES * size, 29)
+    logits[2 * size] = torch.nan
+    steady = beams([logits], torch.full((SENTENCES,), ROOM), size=size, count=1, penalty=0.6)
+    steady.step()
+    firsts = steady._tops[0, ::size].isfinite().tolist()
+    assert firsts == [True, True, False, True, True]
+    assert ((steady.standing.came[0] >= 0) & (steady.standing.came[0] < size)).all()
