@@ -94,7 +94,7 @@ class SteadyGreedy(Steady):
             )
             self.standing.go_on()
             return
-        top, chosen = following(logits).max(-1)  # of equals the first
+        top, chosen = permitted(logits).max(-1)  # of equals the first
         at = self.standing.at
         self._written.index_copy_(0, at, chosen[None].int())
         self._tops.index_copy_(0, at, top.to(self._tops).where(~self.over, 0.0)[None])
@@ -131,7 +131,7 @@ def fits_a_kernel(logits: Tensor) -> bool:
     return _TRITON and logits.is_cuda and logits.dtype != torch.float64
 
 
-def following(logits: Tensor) -> Float[Tensor, "rows vocabulary"]:
+def permitted(logits: Tensor) -> Float[Tensor, "rows vocabulary"]:
     """The log-probabilities of what may come next."""
     logprobs = normalised(logits)
     logprobs[:, PAD : START + 1] = -torch.inf

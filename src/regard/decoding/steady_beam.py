@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.data.batches import END
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.steady import Steady, fits_a_kernel, following
+from regard.decoding.steady import Steady, fits_a_kernel, permitted
 from regard.models.protocols import Stood
 
 _WIDEST = 16  # texts of a sentence for which kernels have room
@@ -62,7 +62,7 @@ class SteadyBeam(Steady):
             self.standing.go_on(self._grown(logits))
             return
         real = self._live > -torch.inf
-        ahead, tokens = foremost(following(logits), size)
+        ahead, tokens = foremost(permitted(logits), size)
         tops = ahead[:, 0].where((real & ~self.over[:, None]).flatten(), 0.0)
         self._tops.index_copy_(0, at, tops.to(self._tops)[None])
         tokens, order = tokens.sort(-1)  # so that of equals the first is taken
