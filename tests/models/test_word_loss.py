@@ -34,6 +34,15 @@ def test_it_is_cross_entropy_of_the_product(
         torch.testing.assert_close(own, other)
 
 
+def test_large_logits_cost_no_digits() -> None:
+    vectors, table = (torch.randint(-2, 3, (size, 6)).float() for size in (30, 11))
+    bias, targets = torch.full((11,), 2.0**14), torch.randint(11, (30,))  # logits are whole numbers: exact
+    for vector, target in zip(vectors.split(1), targets.split(1), strict=True):
+        mine = word_loss(vector, table, target, bias=bias)
+        exact = cross_entropy(vector.double() @ table.double().mT, target)
+        torch.testing.assert_close(mine.total.double(), exact.total, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("each", [64, 1024])
 def test_a_bias_of_the_words_is_learned_too(each: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WIDE", each)

@@ -94,9 +94,9 @@ def _turned_into_slopes(scores: Tensor, targets: Tensor, smoothing: float, wide:
         score = some.to(wide)
         aimed, largest = score.gather(-1, at)[:, 0], score.amax(-1)
         shares = torch.softmax(score, -1)
-        level = largest - shares.amax(-1).log()  # log Σ exp, for the largest share is never nothing
-        nll = torch.where(real, level - aimed, 0.0)
-        even = torch.where(real, level - score.mean(-1), 0.0)
+        above = -shares.amax(-1).log()  # log Σ exp(score − largest), for the largest share is never nothing
+        nll = torch.where(real, (largest - aimed) + above, 0.0)
+        even = torch.where(real, (largest - score.mean(-1)) + above, 0.0)
         right = (real & (aimed == largest)).sum().to(wide)  # argmax takes twenty times as long
         total = (1 - smoothing) * nll + smoothing * even
         sums += torch.stack([total.sum(), nll.sum(), right])
