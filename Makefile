@@ -4,16 +4,19 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test check contracts bench page clean help
+.PHONY: demo test test-all check contracts bench page clean help
 
 help:            ## this list
-	@sed -n 's/^\([a-z]*\): .*## /make \1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\): .*## /make \1\t/p' Makefile | expand -t 18
 
 demo: $(VENV)/core       ## train a translator of numbers from nothing, in a minute, and see where it looks
 	@$(BIN)/regard demo
 
 test: $(VENV)/dev        ## the tests, on two cores
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: test   ## those, then the slow ones: whole trainings, browsers, subprocesses
+	@$(BIN)/python -m pytest -n 2 -m slow
 
 check: $(VENV)/dev       ## formatting, lint, types, then the tests
 	@$(BIN)/ruff format --check .
