@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import pytest
 
 from regard import RegardError
+from regard.runs.finding import resolve
 from regard.runs.reading import build, describe, place, plain
 
 
@@ -96,3 +97,24 @@ def test_one_value_is_placed_among_others_and_nothing_else_changes() -> None:
 def test_types_are_described_in_words() -> None:
     assert describe(int | None) == "a whole number"
     assert describe(Wheel) == "settings (kind, spokes)"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model": {"kind": ["a"]}, "data": {"kind": "numbers"}},
+        {"model": {"kind": {"a": 1}}, "data": {"kind": "numbers"}},
+        {"model": {"kind": "language", "dropout": float("nan")}, "data": {"kind": "numbers"}},
+        {"model": {"kind": "language", "dropout": "1e999"}, "data": {"kind": "numbers"}},
+        {"model": {"kind": "language", "dropout": 10**400}, "data": {"kind": "numbers"}},
+        {"model": {"kind": "language", "positions": ["x" * 10_000]}, "data": {"kind": "numbers"}},
+        {"model": {"kind": "language", "x" * 10_000: 1}, "data": {"kind": "numbers"}},
+        {"model": {"kind": "transformer", "preset": ["tiny"]}, "data": {"kind": "numbers"}},
+        {"model": "x" * 10_000, "data": {"kind": "numbers"}},
+    ],
+    ids=range(9),
+)
+def test_values_that_nobody_means_are_refused_in_a_line_that_can_be_read(values) -> None:
+    with pytest.raises(RegardError) as refused:
+        resolve(values)
+    assert len(str(refused.value)) < 3000

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from regard.data.bounded import read_text
+from regard.data.notation import parse_yaml
 from regard.errors import RegardError
 from regard.runs.reading import build, place, plain
 from regard.runs.recipe import PRESETS, Recipe
@@ -38,19 +40,17 @@ def find(name: str, changes: Sequence[str] = ()) -> Recipe:
 def _changed(values: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     """One setting changed. Another kind of model or data has other settings, so those of the old kind go."""
     above, _, name = path.rpartition(".")
-    if name == "kind" and above in ("model", "data") and values.get(above, {}).get("kind") != value:
+    if name == "kind" and above in ("model", "data"):
+        old = values.get(above)
+        if isinstance(old, dict) and old.get("kind") == value:
+            return values
         return {**values, above: {"kind": value}}
     return place(values, path, value)
 
 
 def parse(text: str, where: str) -> dict[str, Any]:
     """YAML into a mapping."""
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise RegardError(f"{where}{line}: not YAML: {getattr(error, 'problem', error)}") from None
+    values = parse_yaml(text, where)
     if not isinstance(values, dict):
         raise RegardError(f"{where}: a recipe has data, model, training …; this is {type(values).__name__}")
     return values
@@ -62,7 +62,7 @@ def resolve(values: dict[str, Any]) -> Recipe:
     if isinstance(model, dict) and "preset" in model:
         presets = PRESETS.get(str(model.get("kind")), {})
         name = model["preset"]
-        if name not in presets:
+        if not isinstance(name, str) or name not in presets:
             known = ", ".join(presets) or "none"
             raise RegardError(
                 f"model.preset: {name!r} is not a preset of {model.get('kind')}; there are: {known}"
@@ -85,12 +85,7 @@ def find_text(name: str) -> str:
 def _text(name: str) -> tuple[str, str]:
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or path.is_file():
-        try:
-            return path.read_text("utf-8-sig"), str(path)
-        except OSError as error:
-            raise RegardError(f"{name}: the recipe cannot be read ({error.strerror or error})") from None
-        except UnicodeDecodeError:
-            raise RegardError(f"{name}: not a recipe: this is not UTF-8 text") from None
+        return read_text(path), str(path)
     recipes = shipped()
     if name not in recipes:
         near = difflib.get_close_matches(name, recipes, 1, 0.4)
@@ -101,6 +96,6 @@ def _text(name: str) -> tuple[str, str]:
 
 def _value(text: str, where: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise RegardError(f"{where}: cannot read this value; quote it") from None
+        return parse_yaml(text, where)
+    except RegardError as error:
+        raise RegardError(f"{error}; quote it") from None

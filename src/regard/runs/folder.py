@@ -11,6 +11,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard.data.batches import END, PAD, START
+from regard.data.bounded import read_text
+from regard.data.notation import parse_settings
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.runs.finding import parse, resolve, written
@@ -88,7 +90,7 @@ class RunFolder:
 
     def load_recipe(self) -> Recipe:
         """The recipe of the run."""
-        return resolve(parse(self.recipe.read_text("utf-8"), str(self.recipe)))
+        return resolve(parse(read_text(self.recipe, within=self.path), str(self.recipe)))
 
     def save_config(self, config: ModelConfig, labels: list[str] | None = None) -> None:
         """The model's config, and the names of its classes if it has any."""
@@ -176,12 +178,6 @@ def _write_json(path: Path, values: object) -> None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise RegardError(f"{path.parent} has no {path.name}: the run was never started properly") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RegardError(f"{path} is not JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise RegardError(f"{path} does not hold settings")
-    return values
+    if not os.path.lexists(path):
+        raise RegardError(f"{path.parent} has no {path.name}: the run was never started properly")
+    return parse_settings(read_text(path, within=path.parent), path)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -9,6 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from regard.errors import RegardError
 
 Made = TypeVar("Made")
+_SHOWN = 200  # characters of a wrong value in a message
 
 
 def build(kind: type[Made], values: object, *, where: str = "") -> Made:
@@ -51,8 +53,8 @@ def _convert(kind: Any, value: object, where: str) -> Any:
         if value not in arguments or isinstance(value, bool) != any(
             isinstance(each, bool) for each in arguments
         ):
-            near = _near(str(value), [str(each) for each in arguments])
-            raise RegardError(f"{where}: {value!r} is none of {', '.join(map(str, arguments))}{near}")
+            near = _near(_shown(value), [str(each) for each in arguments])
+            raise RegardError(f"{where}: {_shown(value)} is none of {', '.join(map(str, arguments))}{near}")
         return value
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _dataclass(kind, value, where)
@@ -69,13 +71,16 @@ def _dataclass(kind: type, value: object, where: str) -> Any:
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):
-        raise RegardError(f"{where or 'the recipe'}: {value!r}, but settings are wanted: {_settings(kind)}")
+        raise RegardError(
+            f"{where or 'the recipe'}: {_shown(value)}, but settings are wanted: {_settings(kind)}"
+        )
     hints, tag = get_type_hints(kind), _tag_of(kind)
     given = {key: each for key, each in value.items() if key not in tag}
     for key in given:
         if key not in hints:
-            near = difflib.get_close_matches(str(key), hints, 1, 0.5)
-            name = f"{where}.{key}" if where else str(key)
+            key = str(key)[:_SHOWN]
+            near = difflib.get_close_matches(key, hints, 1, 0.5)
+            name = f"{where}.{key}" if where else key
             if near:
                 raise RegardError(
                     f"{name}: no such setting; did you mean {near[0]} ({describe(hints[near[0]])})?"
@@ -111,9 +116,9 @@ def _one_of(kinds: tuple[Any, ...], value: object, where: str) -> Any:
             raise RegardError(f"{where}.kind is missing: one of {', '.join(tagged)}")
         if tagged and "kind" in value:
             name = value["kind"]
-            if name not in tagged:
-                near = _near(str(name), list(tagged))
-                raise RegardError(f"{where}.kind: {name!r} is none of {', '.join(tagged)}{near}")
+            if not isinstance(name, str) or name not in tagged:
+                near = _near(str(name)[:_SHOWN], list(tagged))
+                raise RegardError(f"{where}.kind: {_shown(name)} is none of {', '.join(tagged)}{near}")
             return _dataclass(tagged[name], value, where)
         return _dataclass(next(each for each in classes if not _tag_of(each)), value, where)
     for each in kinds:
@@ -140,20 +145,26 @@ def _sequence(origin: Any, arguments: tuple[Any, ...], value: object, where: str
 
 
 def _scalar(kind: Any, value: object, where: str) -> Any:
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if kind is float and isinstance(value, str):  # YAML reads 1e-3 as text
+    if kind is float and (isinstance(value, int | str) and not isinstance(value, bool)):
         try:
-            return float(value)
-        except ValueError:
+            value = float(value)  # YAML reads 1e-3 as text
+        except (ValueError, OverflowError):
             raise _wrong(kind, value, where) from None
     if type(value) is not kind:
         raise _wrong(kind, value, where)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RegardError(f"{where}: {value} is not a finite number")
     return value
 
 
 def _wrong(kind: Any, value: object, where: str) -> RegardError:
-    return RegardError(f"{where}: {value!r} is not {describe(kind)}")
+    return RegardError(f"{where}: {_shown(value)} is not {describe(kind)}")
+
+
+def _shown(value: object) -> str:
+    """A value for a message, and no more of it than fits a line."""
+    said = repr(value)
+    return said if len(said) <= _SHOWN else f"{said[:_SHOWN]} …"
 
 
 def describe(kind: Any) -> str:
