@@ -30,6 +30,14 @@ def test_overwriting_removes_the_run_and_nothing_else(tmp_path) -> None:
     assert sorted(file.name for file in run.path.rglob("*") if file.is_file()) == ["my notes.txt"]
 
 
+def test_a_start_that_was_killed_leaves_a_folder_that_can_be_used(tmp_path) -> None:
+    run = RunFolder.new(tmp_path / "run")
+    for unfinished in (run.path / "recipe.yaml.123.part", run.checkpoints / "step-1.safetensors.45.part"):
+        unfinished.write_bytes(b"half")
+    RunFolder.new(run.path)
+    assert not [file for file in run.path.rglob("*") if file.is_file()]
+
+
 def test_a_folder_that_is_no_run_is_never_cleared(tmp_path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(RegardError, match="not empty and is no run"):
@@ -56,7 +64,7 @@ def test_weights_come_back_to_the_bit(tmp_path) -> None:
     back = run.load_weights()
     assert back.keys() == weights.keys()
     assert all(torch.equal(back[name], weights[name]) for name in weights)
-    assert not list(tmp_path.glob("*.writing"))
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["model.safetensors"]
 
 
 def test_broken_weights_are_named(tmp_path) -> None:

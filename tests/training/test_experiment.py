@@ -1,6 +1,12 @@
 """From a recipe to a run folder that answers, for every task."""
 
+import errno
 import json
+import os
+import resource
+import shutil
+import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -106,9 +112,6 @@ def test_a_run_stopped_half_way_and_resumed_is_the_whole_run(tmp_path) -> None:
     class Stops(Log):
         def stepped(self, update) -> None:
             if update.step == 1:
-                import os
-                import signal
-
                 os.kill(os.getpid(), signal.SIGTERM)
 
     finished = begin(numbers(), tmp_path / "run", device="cpu", observers=lambda run: [Stops(run.log)])
@@ -118,6 +121,88 @@ def test_a_run_stopped_half_way_and_resumed_is_the_whole_run(tmp_path) -> None:
     resume(tmp_path / "run", device="cpu")
     halves = RunFolder(tmp_path / "run").load_weights()
     assert all(torch.equal(whole[name], halves[name]) for name in whole)
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory) -> Path:
+    """A run that was stopped after its first update."""
+
+    class Stops(Log):
+        def stepped(self, update) -> None:
+            super().stepped(update)
+            if update.step == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    path = tmp_path_factory.mktemp("runs") / "interrupted"
+    assert begin(numbers(), path, device="cpu", observers=lambda run: [Stops(run.log)]).outcome.stopped
+    return path
+
+
+@pytest.fixture
+def run(interrupted, tmp_path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(interrupted, tmp_path / "run"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> bytes:
+    """The weights of a run that nobody interrupted."""
+    return (trained(numbers(), tmp_path_factory.mktemp("runs") / "whole") / "model.safetensors").read_bytes()
+
+
+def test_resuming_leaves_the_files_it_reads_as_they_are(run) -> None:
+    names = ("recipe.yaml", "tokenizer.json", "generation_config.json", "config.json")
+    generation = run / "generation_config.json"
+    generation.write_text(generation.read_text().replace('"num_beams": 1', '"num_beams": 3'))
+    before = {name: (run / name).stat() for name in names}
+    resume(run, device="cpu")
+    assert {name: (run / name).stat() for name in names} == before
+    assert load(run, device="cpu").decoding.beam == 3
+
+
+def test_a_disk_that_takes_nothing_costs_nothing_of_a_run(run, whole) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(RegardError, match=r"run/\S+ cannot be written \(File too large\)"):
+            resume(run, device="cpu", observers=lambda run: [Log(run.log)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    resume(run, device="cpu", observers=lambda run: [Log(run.log)])
+    assert (run / "model.safetensors").read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["recipe.yaml", "tokenizer.json", "generation_config.json", "config.json"])
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_a_start_that_ends_in_any_of_its_writes_can_be_taken_up(
+    tmp_path, monkeypatch, whole, name, how
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    replace = os.replace
+
+    def refused(a, b) -> None:
+        if Path(b).name == name:
+            if how == "full":
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)  # who is killed does not tidy up
+            raise Killed("killed")
+        replace(a, b)
+
+    monkeypatch.setattr(os, "replace", refused)
+    said = f"{name} cannot be written .No space" if how == "full" else "killed"
+    with pytest.raises((RegardError, Killed), match=said):
+        begin(numbers(), tmp_path / "run", device="cpu")
+    monkeypatch.undo()
+    if name == "recipe.yaml":  # a folder without it is no run yet
+        begin(numbers(), tmp_path / "run", device="cpu")
+    else:
+        with pytest.raises(RegardError, match="go on with it by `regard resume"):
+            begin(numbers(), tmp_path / "run", device="cpu")
+        resume(tmp_path / "run", device="cpu")
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == whole
+    assert not list(tmp_path.rglob("*.part"))
 
 
 def test_an_earlier_run_lends_its_encoder(tmp_path) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
+from regard.data.atomic import write_atomically
 from regard.data.batches import SPECIAL, UNKNOWN
 from regard.errors import RegardError
 
@@ -77,10 +78,7 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> None:
         """Write a `tokenizer.json`."""
-        try:
-            Path(path).write_text(self.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise RegardError(f"{path}: the tokenizer cannot be written here ({_oneline(error)})") from None
+        write_atomically(path, self.to_json())
 
     @property
     def size(self) -> int:

@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
+from regard.data.atomic import write_atomically
 from regard.data.batches import END, PAD, START
 from regard.errors import RegardError
 from regard.interop.settings import refuse_other_settings
@@ -37,11 +38,11 @@ def save_marian(model: Transformer, folder: str | Path) -> None:
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        save_file(to_marian(model), target / "model.safetensors", metadata={"format": "pt"})
-        for name, values in (("config", config), ("generation_config", _generation())):
-            (target / f"{name}.json").write_text(json.dumps(values, indent=2) + "\n", "utf-8")
     except OSError as error:
         raise RegardError(f"{target} cannot be written ({error.strerror}): choose another folder") from None
+    write_atomically(target / "model.safetensors", save(to_marian(model), {"format": "pt"}))
+    for name, values in (("config", config), ("generation_config", _generation())):
+        write_atomically(target / f"{name}.json", json.dumps(values, indent=2) + "\n")
 
 
 def load_marian(folder: str | Path) -> Transformer:

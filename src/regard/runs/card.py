@@ -6,7 +6,8 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from regard import __version__
-from regard.runs.folder import RunFolder, write_text
+from regard.data.atomic import write_atomically
+from regard.runs.folder import RunFolder
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.settings import (
@@ -31,8 +32,8 @@ def write_card(
     run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: Sequence[Metric]
 ) -> None:
     """README.md for people, metrics.json for programs."""
-    write_text(run.metrics, json.dumps([vars(metric) for metric in metrics], indent=2) + "\n")
-    write_text(run.card, card(run, recipe, facts, metrics))
+    write_atomically(run.metrics, json.dumps([vars(metric) for metric in metrics], indent=2) + "\n")
+    write_atomically(run.card, card(run, recipe, facts, metrics))
 
 
 def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: Sequence[Metric]) -> str:

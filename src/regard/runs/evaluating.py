@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from regard.data.atomic import write_atomically
 from regard.data.lines import Report
 from regard.data.pairs import Parallel
 from regard.errors import RegardError
-from regard.runs.folder import RunFolder, write_text
+from regard.runs.folder import RunFolder
 from regard.runs.metrics import Metric, translation_metrics
 from regard.runs.reading import changed
 from regard.runs.ready import ready
@@ -96,7 +97,7 @@ def _telling(teller: Teller, recipe: Recipe, answers: Path | None) -> list[Metri
 
 def _write(path: Path, what: str, rows: Iterable[Sequence[str]]) -> None:
     lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in rows)
-    write_text(path, f"source\treference\t{what}\n" + "\n".join(lines) + "\n")
+    write_atomically(path, f"source\treference\t{what}\n" + "\n".join(lines) + "\n")
 
 
 def _elsewhere(recipe: Recipe, on: str | None) -> Recipe:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
+from regard.data.atomic import tidy, unfinished_in, write_atomically
 from regard.data.batches import END, PAD, START
 from regard.data.bounded import read_text
 from regard.data.notation import parse_settings
@@ -40,9 +41,7 @@ class RunFolder:
         """An empty folder for a run. One that holds something is left alone unless overwriting is asked for."""
         run = cls(path)
         try:
-            if run.path.exists() and any(
-                each != run.checkpoints or any(each.iterdir()) for each in run.path.iterdir()
-            ):
+            if run._holds_something():
                 if not run.recipe.exists():
                     raise RegardError(
                         f"{run.path} is not empty and is no run: choose another folder with --out"
@@ -53,6 +52,7 @@ class RunFolder:
                         "folder with --out, or say --overwrite"
                     )
                 run._clear()
+            run.tidy()
             run.checkpoints.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RegardError(
@@ -70,6 +70,11 @@ class RunFolder:
             raise RegardError(f"{path} is not a run: it has no recipe.yaml")
         return run
 
+    def tidy(self) -> None:
+        """Remove what killed processes had begun to write."""
+        for folder in (self.path, self.checkpoints):
+            tidy(folder)
+
     def tokenizer_path(self, side: str) -> Path:
         """Of the source (or both), `tokenizer.json`; of a target with a vocabulary of its own, beside it."""
         return self.path / ("tokenizer.json" if side == "source" else f"tokenizer.{side}.json")
@@ -86,7 +91,7 @@ class RunFolder:
 
     def save_recipe(self, recipe: Recipe) -> None:
         """Resolved: every setting spelled out."""
-        write_text(self.recipe, written(recipe))
+        write_atomically(self.recipe, written(recipe))
 
     def load_recipe(self) -> Recipe:
         """The recipe of the run."""
@@ -132,17 +137,9 @@ class RunFolder:
         return _read_json(self.generation)
 
     def save_weights(self, tensors: Mapping[str, Tensor]) -> None:
-        """model.safetensors, whole or not at all."""
-        unfinished = self.weights.with_suffix(".writing")
+        """model.safetensors."""
         kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        try:
-            save_file(kept, unfinished, metadata={"format": "pt"})
-            with unfinished.open("rb+") as file:
-                os.fsync(file.fileno())
-            unfinished.replace(self.weights)
-        except OSError as error:
-            unfinished.unlink(missing_ok=True)
-            raise RegardError(f"{self.weights} cannot be written ({error.strerror})") from None
+        write_atomically(self.weights, save(kept, {"format": "pt"}))
 
     def load_weights(self, device: str = "cpu") -> dict[str, Tensor]:
         """model.safetensors."""
@@ -152,6 +149,16 @@ class RunFolder:
             return load_file(self.weights, device=device)
         except (SafetensorError, OSError) as error:
             raise RegardError(f"{self.weights} is broken: {error}") from None
+
+    def _holds_something(self) -> bool:
+        """Anything but what a start that failed or was killed has left."""
+        left = {*unfinished_in(self.path), *unfinished_in(self.checkpoints), self.checkpoints}
+        return self.path.exists() and any(
+            each not in left
+            for folder in (self.path, self.checkpoints)
+            if folder.exists()
+            for each in folder.iterdir()
+        )
 
     def _clear(self) -> None:
         """Remove what a run consists of, and nothing else that may lie beside it."""
@@ -165,16 +172,8 @@ class RunFolder:
                     file.unlink()
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a small file, or say in one line why not."""
-    try:
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise RegardError(f"{path} cannot be written ({error.strerror})") from None
-
-
 def _write_json(path: Path, values: object) -> None:
-    write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

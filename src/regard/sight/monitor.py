@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from regard.data.atomic import write_atomically
 from regard.errors import RegardError
 from regard.sight.watch import watch
 from regard.training.observers import Observer, Update
@@ -74,7 +75,7 @@ class AttentionLog(Observer):
                 for line in self.path.read_text("utf-8").splitlines(keepends=True)
                 if _step_of(line) <= step
             ]
-            self.path.write_text("".join(told), "utf-8")
+            write_atomically(self.path, "".join(told))
 
     def stepping(self, step: int) -> None:
         """The forward pass of an update comes next."""
@@ -91,8 +92,11 @@ class AttentionLog(Observer):
         self._step.__exit__(type(broken), broken, None)
 
     def _write(self, record: HeadRecord) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(record)) + "\n")
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(record)) + "\n")
+        except OSError as error:
+            raise RegardError(f"{self.path} cannot be written ({error.strerror})") from None
 
 
 def _step_of(line: str) -> float:

@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from regard.attention import masks as m
@@ -15,6 +15,7 @@ from regard.attention.call import Call
 from regard.attention.masks import Mask
 from regard.attention.reach import Extent
 from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score
+from regard.data.atomic import write_atomically
 from regard.errors import RegardError
 from regard.sight.layer import Layer
 
@@ -54,7 +55,7 @@ def save_layers(layers: list[Layer], path: str | PathLike[str]) -> None:
                 "scale": call.scale,
             }
         )
-    save_file(tensors, path, metadata={"format": _FORMAT, "layers": json.dumps(told)})
+    write_atomically(path, save(tensors, {"format": _FORMAT, "layers": json.dumps(told)}))
 
 
 def load_layers(path: str | PathLike[str]) -> list[Layer]:

@@ -8,18 +8,17 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 from torch import Tensor
 
-from regard.errors import RegardError
+from regard.data.atomic import write_atomically
 from regard.runs.checkpoint import Checkpoint as Checkpoint
 from regard.runs.checkpoint import Kind as Kind
 from regard.runs.checkpoint import found as found
-
-_UNFINISHED = ".part"
 
 
 def write(
@@ -32,23 +31,9 @@ def write(
     )
     digest = hashlib.sha256(contents).hexdigest()[:16]
     path = folder / f"{kind}-{step:08d}-{digest}.safetensors"
-    unfinished = path.with_name(path.name + _UNFINISHED)
-    try:
+    with suppress(OSError):  # writing says it in its own words
         folder.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as file:
-            file.write(contents)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-        _settle(folder)
-    except BaseException as error:
-        unfinished.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise RegardError(
-                f"the checkpoint of step {step} could not be written to {folder} ({error.strerror}): "
-                "earlier ones are as they were, so make room and resume"
-            ) from error
-        raise
+    write_atomically(path, contents, lost="earlier checkpoints are as they were, so make room and resume")
     return Checkpoint(path, step)
 
 
@@ -73,20 +58,3 @@ def prune(folder: Path, steps: Collection[int], kind: Kind = "step") -> None:
     for checkpoint in found(folder, kind):
         if checkpoint.step not in steps:
             checkpoint.path.unlink(missing_ok=True)
-
-
-def tidy(folder: Path) -> None:
-    """Remove what a killed process had begun to write."""
-    for path in folder.glob("*" + _UNFINISHED):
-        path.unlink(missing_ok=True)
-
-
-def _settle(folder: Path) -> None:
-    """Have the names of a folder on the disk too, where a system allows to ask for it."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -107,15 +107,18 @@ def _go(
 def _prepared(run: RunFolder, recipe: Recipe, world: World, say: Say, *, resume: bool) -> Prepared:
     """Data read; the first process writes down what was made of it, and the others take that."""
     report = Report()
-    known = run.load_tokenizers() if resume and run.config.exists() else _lent(recipe)
-    labels = run.load_labels() if resume and run.config.exists() else None
+    begun = resume and run.config.exists()
+    known = run.load_tokenizers() if begun else _lent(recipe)
+    labels = run.load_labels() if begun else None
     say("reading the data …")
     if world.first:
         prepared = prepare(recipe, report, tokenizers=known, labels=labels)
-        run.save_recipe(recipe)  # not before: a folder without it is no run, and can be used again
-        run.save_tokenizers(prepared.tokenizers)
-        run.save_generation(recipe.decoding)
-        run.save_config(prepared.config, prepared.labels)  # last: it says that the others are there
+        run.tidy()
+        if not begun:  # the files of a run that goes on are read, and may have been changed by hand
+            run.save_recipe(recipe)  # not before: a folder without it is no run, and can be used again
+            run.save_tokenizers(prepared.tokenizers)
+            run.save_generation(recipe.decoding)
+            run.save_config(prepared.config, prepared.labels)  # last: it says that the others are there
     world.share(True)
     if not world.first:
         prepared = prepare(recipe, report, tokenizers=run.load_tokenizers(), labels=run.load_labels())

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from torch import nn
 
+from regard.data.atomic import sync_folder
 from regard.errors import RegardError
 from regard.training.observers import Observer, Outcome, Update
 
@@ -30,10 +31,14 @@ class Log(Observer):
 
     def started(self, model: nn.Module, *, step: int, steps: int) -> None:
         """Open the log behind the last line that is to stay."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        size, seconds = _kept(self.path, step) if self.path.exists() else (0, 0.0)
-        self._file = self.path.open("ab")
-        self._file.truncate(size)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            size, seconds = _kept(self.path, step) if self.path.exists() else (0, 0.0)
+            self._file = self.path.open("ab")
+            self._file.truncate(size)
+            sync_folder(self.path.parent)  # or a power cut could leave a checkpoint and no log
+        except OSError as error:
+            raise self._refused(error) from None
         self._began = self._clock() - seconds
 
     def stepped(self, update: Update) -> None:
@@ -81,7 +86,10 @@ class Log(Observer):
                 self._file.write(json.dumps(_strict(line)).encode() + b"\n")
                 self._file.flush()
             except OSError as error:
-                raise RegardError(f"{self.path} cannot be written ({error.strerror})") from None
+                raise self._refused(error) from None
+
+    def _refused(self, error: OSError) -> RegardError:
+        return RegardError(f"{self.path} cannot be written ({error.strerror})")
 
 
 def _kept(path: Path, step: int) -> tuple[int, float]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from regard.data.atomic import tidy
 from regard.errors import RegardError
 from regard.runs.settings import Training
 from regard.training import checkpoints
@@ -20,7 +21,7 @@ class Shelf:
 
     def open(self, *, resume: bool, notices: list[str]) -> Checkpoint | None:
         """The checkpoint to go on from, if there is one. Newer ones that are broken are set aside and noted."""
-        checkpoints.tidy(self.folder)
+        tidy(self.folder)
         if not resume:
             if checkpoints.found(self.folder):
                 raise RegardError(f"{self.folder} has checkpoints already: resume, or use another folder")

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 
-from regard.errors import RegardError
+from regard.data.atomic import write_atomically
 from regard.sight.explorer.answers import Answers
 from regard.sight.explorer.built import filled
 from regard.sight.explorer.embedding import embedded
@@ -15,11 +14,7 @@ from regard.sight.explorer.packs import squeezed
 
 def export(exhibits: Sequence[Exhibit], path: str | PathLike[str], *, title: str = "regard") -> None:
     """Write the explorer of some exhibits to an HTML file."""
-    html = exported(exhibits, title=title)
-    try:
-        Path(path).write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise RegardError(f"{path} cannot be written ({error.strerror})") from None
+    write_atomically(path, exported(exhibits, title=title))
 
 
 def exported(exhibits: Sequence[Exhibit], *, title: str = "regard") -> str:

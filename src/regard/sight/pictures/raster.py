@@ -1,13 +1,13 @@
 """Heat maps as PNG, drawn with pillow."""
 
+from io import BytesIO
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from regard.errors import RegardError
+from regard.data.atomic import write_atomically
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, PAPER, shade
 from regard.sight.pictures.heatmap import Heatmap
 from regard.sight.pictures.layout import MARGIN, NOTE, TITLE, Layout, amount, place
@@ -31,10 +31,9 @@ def draw(picture: Heatmap, layout: Layout | None = None) -> Image.Image:
 
 def save(image: Image.Image, path: str | PathLike[str]) -> None:
     """Write an image as PNG, and say plainly when that cannot be done."""
-    try:
-        image.save(Path(path), format="PNG", optimize=True)
-    except OSError as error:
-        raise RegardError(f"{path} cannot be written: {error.strerror or error}") from error
+    held = BytesIO()
+    image.save(held, format="PNG", optimize=True)
+    write_atomically(path, held.getvalue())
 
 
 def cells(picture: Heatmap, layout: Layout) -> NDArray[np.uint8]:

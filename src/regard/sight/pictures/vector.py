@@ -3,10 +3,9 @@
 import hashlib
 from collections.abc import Iterable
 from os import PathLike
-from pathlib import Path
 from xml.sax.saxutils import escape
 
-from regard.errors import RegardError
+from regard.data.atomic import write_atomically
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, INK, PAPER, Colour, code, colour
 from regard.sight.pictures.heatmap import Heatmap
 from regard.sight.pictures.layout import MARGIN, NOTE, TITLE, Layout, amount, place
@@ -40,10 +39,7 @@ def write(picture: Heatmap, layout: Layout | None = None, over: Iterable[str] = 
 
 def save(text: str, path: str | PathLike[str]) -> None:
     """Write the text of an SVG file, and say plainly when that cannot be done."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise RegardError(f"{path} cannot be written: {error.strerror or error}") from error
+    write_atomically(path, text)
 
 
 def _text(x: float, y: float, text: str, size: float, ink: Colour = INK, more: str = "") -> str:
