@@ -6,6 +6,7 @@ from regard import RegardError
 from regard.models.recurrent import RecurrentConfig
 from regard.models.transformer import base
 from regard.runs.finding import find, parse, resolve, shipped, written
+from regard.runs.tasks import tells
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
@@ -82,3 +83,10 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path, text: bytes, said: str) -
         find(str(path))
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_no_shipped_recipe_flips_pictures_whose_texts_may_say_left_or_right(name: str) -> None:
+    recipe = find(name)
+    jitter = getattr(recipe.data, "jitter", None)
+    assert not (tells(recipe) and getattr(jitter, "flip", False))
