@@ -11,7 +11,7 @@ from PIL import Image
 
 from regard import RegardError
 from regard.data.files import Told, read_folder
-from regard.data.images import Frame, as_floats, judge_image, read_image, read_images, usable_images
+from regard.data.images import Frame, judge_image, read_image, read_images, usable_images
 from regard.data.lines import Flaw, Report
 
 RNG = np.random.default_rng(0)
@@ -43,7 +43,6 @@ def test_pixels_are_what_was_saved(tmp_path):
     pixels = read_image(str(tmp_path / "x.png"), Frame(height=5, width=7))
     np.testing.assert_array_equal((pixels * 255).round().numpy(), COLOUR.transpose(2, 0, 1))
     assert pixels.dtype == torch.float32
-    assert as_floats(torch.tensor([0, 255], dtype=torch.uint8)).tolist() == [0, 1]
 
 
 def test_grey_and_colour_become_one_another_as_asked():

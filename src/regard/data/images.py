@@ -27,6 +27,7 @@ from torch import Tensor
 
 from regard.data.files import Told, only_sound, read_each, read_one
 from regard.data.lines import Flaw, Policy, Report
+from regard.data.ranges import as_pixels
 from regard.errors import RegardError
 
 MOST_PIXELS = 50_000_000
@@ -60,7 +61,7 @@ class Frame:
 
 def read_image(path: str, frame: Frame) -> Float[Tensor, "channels height width"]:
     """One picture. What cannot be used is refused with the file named."""
-    return as_floats(read_one(path, partial(judge_image, frame=frame)))
+    return as_pixels(read_one(path, partial(judge_image, frame=frame)))
 
 
 def read_images(
@@ -79,11 +80,6 @@ def usable_images(
 ) -> list[Told]:
     """The pictures that can be used, each read once to see: for sets too large for memory."""
     return only_sound(told, partial(judge_image, frame=frame), policy=policy, report=report)
-
-
-def as_floats(pixels: UInt8[Tensor, "*any"]) -> Float[Tensor, "*any"]:
-    """Bytes as numbers from 0 to 1."""
-    return pixels.float() / 255
 
 
 def judge_image(data: bytes, frame: Frame) -> UInt8[Tensor, "channels height width"] | Flaw:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -19,6 +19,7 @@ from regard.data.augment import Jitter, SoundJitter, jitter_images, jitter_sound
 from regard.data.batches import Both, Images, Labelled, Sounds
 from regard.data.draws import uniform
 from regard.data.feeds import Fresh
+from regard.data.ranges import as_pixels, as_samples
 from regard.errors import RegardError
 
 DIFFERENT, SAME = 0, 1
@@ -29,9 +30,9 @@ SILENCE = 4000  # samples that stand for a sound that was taken away
 class Senses:
     """Pictures and sounds of some classes, from which pairs are drawn."""
 
-    pixels: Float[Tensor, "n channels height width"]
+    pixels: Shaped[Tensor, "n channels height width"]  # floats or whole numbers, see data/ranges
     shown: Int[Tensor, " n"]  # the class of every picture
-    sounds: Sequence[Float[Tensor, " _"]]
+    sounds: Sequence[Shaped[Tensor, " _"]]
     said: Int[Tensor, " m"]  # the class of every sound
 
     def __post_init__(self) -> None:
@@ -68,11 +69,13 @@ class SameFeed(Fresh):
     def batch(self, samples: Sequence[int]) -> Labelled[Both[Images, Sounds]]:
         """These pairs, and for each whether it is the same: a pure function of (seed, number)."""
         pictures, sounds, labels = self.drawn(samples)
-        pixels = jitter_images(self.senses.pixels[pictures], samples, jitter=self.jitter, seed=self.seed)
+        shown = as_pixels(self.senses.pixels[pictures])
+        pixels = jitter_images(shown, samples, jitter=self.jitter, seed=self.seed)
+        said = [as_samples(self.senses.sounds[sound]) for sound in sounds]
         heard = together(
             [
-                jitter_sound(self.senses.sounds[sound], number, jitter=self.sound_jitter, seed=self.seed)
-                for sound, number in zip(sounds, samples, strict=True)
+                jitter_sound(sound, number, jitter=self.sound_jitter, seed=self.seed)
+                for sound, number in zip(said, samples, strict=True)
             ]
         )
         if self.without == "image":

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -22,7 +22,8 @@ from regard.data.corpus import Corpus
 from regard.data.draws import uniform
 from regard.data.feeds import Order
 from regard.data.files import Told, read_one
-from regard.data.images import Frame, as_floats, judge_image
+from regard.data.images import Frame, judge_image
+from regard.data.ranges import as_pixels, as_samples
 from regard.errors import RegardError
 
 _POOL = 32  # batches within which sounds are sorted by length
@@ -76,8 +77,7 @@ class HeldPictures:
 
     def at(self, numbers: Sequence[int]) -> Float[Tensor, "b channels height width"]:
         """These pictures."""
-        chosen = self.pixels[torch.tensor([*numbers], dtype=torch.long)]
-        return as_floats(chosen) if chosen.dtype == torch.uint8 else chosen
+        return as_pixels(self.pixels[torch.tensor([*numbers], dtype=torch.long)])
 
     def some(self, numbers: Sequence[int]) -> "HeldPictures":
         """These pictures and no others, by new numbers."""
@@ -96,7 +96,7 @@ class FilePictures:
     def at(self, numbers: Sequence[int]) -> Float[Tensor, "b channels height width"]:
         """These pictures."""
         judge = partial(judge_image, frame=self.frame)
-        return as_floats(torch.stack([read_one(self.files[number].path, judge) for number in numbers]))
+        return as_pixels(torch.stack([read_one(self.files[number].path, judge) for number in numbers]))
 
     def some(self, numbers: Sequence[int]) -> "FilePictures":
         """These pictures and no others, by new numbers."""
@@ -104,9 +104,9 @@ class FilePictures:
 
 
 class HeldRecordings:
-    """Sounds in memory, all of one rate."""
+    """Sounds in memory, all of one rate: numbers from −1 to 1, or whole ones of the full range of their type."""
 
-    def __init__(self, sounds: Sequence[Float[Tensor, " _"]]) -> None:
+    def __init__(self, sounds: Sequence[Shaped[Tensor, " _"]]) -> None:
         self.sounds = sounds
         self.lengths = np.array([len(sound) for sound in sounds], np.int64)
 
@@ -115,11 +115,11 @@ class HeldRecordings:
 
     def at(self, numbers: Sequence[int]) -> list[Float[Tensor, " _"]]:
         """These sounds."""
-        return [self.sounds[number] for number in numbers]
+        return [as_samples(self.sounds[number]) for number in numbers]
 
     def some(self, numbers: Sequence[int]) -> "HeldRecordings":
         """These sounds and no others, by new numbers."""
-        return HeldRecordings(self.at(numbers))
+        return HeldRecordings([self.sounds[number] for number in numbers])
 
 
 class FileRecordings:

@@ -5,17 +5,21 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.audio import read_recording, together
 from regard.data.batches import END, Batch, Both, Images, Sequences, Sounds
 from regard.data.images import Frame, read_image
+from regard.data.ranges import as_pixels, as_samples
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.models.hearing import SoundConfig
 
-Picture = str | os.PathLike[str] | Tensor  # a file, or [channels, height, width] from 0 to 1
-Sound = str | os.PathLike[str] | Tensor  # a file, or samples from −1 to 1 at the rate of the model
+# A file; or [channels, height, width], floats from 0 to 1 or bytes. A file; or samples at the rate of the model, floats
+# from −1 to 1 or whole numbers of the full range of their type.
+Picture = str | os.PathLike[str] | Tensor | NDArray[Any]
+Sound = str | os.PathLike[str] | Tensor | NDArray[Any]
 
 
 @runtime_checkable
@@ -55,14 +59,13 @@ class PictureReader:
 
     def read(self, picture: Picture) -> Tensor:
         """One of them, [channels, height, width]."""
-        if not isinstance(picture, Tensor):
+        if isinstance(picture, str | os.PathLike):
             return read_image(os.fspath(picture), self.frame)
+        pixels = as_pixels(picture)
         wanted = (self.frame.channels, self.frame.height, self.frame.width)
-        if tuple(picture.shape) != wanted:
-            raise RegardError(
-                f"a picture of the shape {list(picture.shape)}: this model takes {list(wanted)}"
-            )
-        return picture.float()
+        if tuple(pixels.shape) != wanted:
+            raise RegardError(f"a picture of the shape {list(pixels.shape)}: this model takes {list(wanted)}")
+        return pixels
 
 
 class SoundReader:
@@ -79,13 +82,14 @@ class SoundReader:
 
     def read(self, sound: Sound) -> Tensor:
         """The samples of one of them."""
-        if not isinstance(sound, Tensor):
+        if isinstance(sound, str | os.PathLike):
             return read_recording(os.fspath(sound)).at(self.rate)
-        if sound.ndim != 1 or not len(sound):
+        samples = as_samples(sound)
+        if samples.ndim != 1 or not len(samples):
             raise RegardError(
-                f"a recording of the shape {list(sound.shape)}: give samples in a row, {self.rate} a second"
+                f"a recording of the shape {list(samples.shape)}: give samples in a row, {self.rate} a second"
             )
-        return sound.float()
+        return samples
 
 
 class PairReader:

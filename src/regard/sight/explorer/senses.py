@@ -147,4 +147,4 @@ def side_of(encoder: Any, batch: Batch, *, rate: int | None) -> Picture:
 
 def named(given: Any) -> str:
     """What a file is called."""
-    return "input" if isinstance(given, Tensor) else os.path.basename(os.fspath(given))
+    return os.path.basename(os.fspath(given)) if isinstance(given, str | os.PathLike) else "input"
