@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from regard.data.notation import parse_settings
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.runs.finding import parse, resolve, written
+from regard.runs.lock import LOCK, locked
 from regard.runs.reading import plain
 from regard.runs.recipe import ModelConfig, Recipe
 from regard.runs.settings import Decoding
@@ -40,12 +42,9 @@ class RunFolder:
     def new(cls, path: str | os.PathLike[str], *, overwrite: bool = False) -> "RunFolder":
         """An empty folder for a run. One that holds something is left alone unless overwriting is asked for."""
         run = cls(path)
+        run._refuse_others()
         try:
             if run._holds_something():
-                if not run.recipe.exists():
-                    raise RegardError(
-                        f"{run.path} is not empty and is no run: choose another folder with --out"
-                    )
                 if not overwrite:
                     raise RegardError(
                         f"{run.path} holds a run: go on with it by `regard resume {run.path}`, choose another "
@@ -55,10 +54,21 @@ class RunFolder:
             run.tidy()
             run.checkpoints.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RegardError(
-                f"{run.path} cannot be written to ({error.strerror}): choose another --out"
-            ) from None
+            raise run._refused(error) from None
         return run
+
+    @classmethod
+    @contextmanager
+    def claimed(cls, path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator["RunFolder"]:
+        """An empty folder for a run, for this process alone to write into."""
+        run = cls(path)
+        run._refuse_others()  # first: nothing is laid into a folder of somebody else, not even a lock
+        try:
+            run.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise run._refused(error) from None
+        with locked(run.path):
+            yield cls.new(path, overwrite=overwrite)
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> "RunFolder":
@@ -152,7 +162,12 @@ class RunFolder:
 
     def _holds_something(self) -> bool:
         """Anything but what a start that failed or was killed has left."""
-        left = {*unfinished_in(self.path), *unfinished_in(self.checkpoints), self.checkpoints}
+        left = {
+            *unfinished_in(self.path),
+            *unfinished_in(self.checkpoints),
+            self.checkpoints,
+            self.path / LOCK,
+        }
         return self.path.exists() and any(
             each not in left
             for folder in (self.path, self.checkpoints)
@@ -160,12 +175,25 @@ class RunFolder:
             for each in folder.iterdir()
         )
 
+    def _refuse_others(self) -> None:
+        """What holds something and is no run is left alone, always."""
+        try:
+            if self._holds_something() and not self.recipe.exists():
+                raise RegardError(f"{self.path} is not empty and is no run: choose another folder with --out")
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: OSError) -> RegardError:
+        return RegardError(f"{self.path} cannot be written to ({error.strerror}): choose another --out")
+
     def _clear(self) -> None:
-        """Remove what a run consists of, and nothing else that may lie beside it."""
+        """Remove what a run consists of, and nothing else that may lie beside it. The recipe, by which a run is known,
+        goes last: what is left by a kill on the way is still a run, and can be overwritten.
+        """
         for pattern in (
-            "config.json", "model.safetensors", "generation_config.json", "recipe.yaml", "README.md", "log.jsonl",
+            "config.json", "model.safetensors", "generation_config.json", "README.md", "log.jsonl",
             "attention.jsonl",
-            "metrics.json", "tokenizer*.json", "best.safetensors", "*.png", "*.svg", "checkpoints/*",
+            "metrics.json", "tokenizer*.json", "best.safetensors", "*.png", "*.svg", "checkpoints/*", "recipe.yaml",
         ):  # fmt: skip
             for file in self.path.glob(pattern):
                 if file.is_file():

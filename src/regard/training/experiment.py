@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from regard.runs.building import build_model
 from regard.runs.card import write_card
 from regard.runs.folder import RunFolder
 from regard.runs.load import chosen_device
+from regard.runs.lock import locked
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.tasks import prepare
@@ -48,9 +50,9 @@ def begin(
     say: Say = lambda message: None,
 ) -> Finished:
     """Train a recipe into a new run folder."""
-    with joined(chosen_device(device)) as world:
+    with ExitStack() as stack, joined(chosen_device(device)) as world:
         if world.first:
-            RunFolder.new(path, overwrite=overwrite)
+            stack.enter_context(RunFolder.claimed(path, overwrite=overwrite))
         world.share(True)  # the others go on once the folder is there
         return _go(RunFolder(path), recipe, world, observers, say, resume=False)
 
@@ -64,7 +66,10 @@ def resume(
 ) -> Finished:
     """Go on with a run that was killed, stopped or lost power."""
     run = RunFolder.existing(path)
-    with joined(chosen_device(device)) as world:
+    with (
+        joined(chosen_device(device)) as world,
+        locked(run.path) if world.first else nullcontext(),
+    ):
         return _go(run, run.load_recipe(), world, observers, say, resume=True)
 
 
