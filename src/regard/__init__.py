@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from regard.decoding.sampling import sample as sample
     from regard.decoding.streaming import stream as stream
     from regard.errors import RegardError as RegardError
+    from regard.errors import RegardWarning as RegardWarning
     from regard.models.classifier import Classifier as Classifier
     from regard.models.classifier import ClassifierConfig as ClassifierConfig
     from regard.models.counter import Counter as Counter
@@ -97,7 +98,7 @@ _HOMES = {
     "decoding.hypothesis": ["Hypothesis"],
     "decoding.sampling": ["sample"],
     "decoding.streaming": ["stream"],
-    "errors": ["RegardError"],
+    "errors": ["RegardError", "RegardWarning"],
     "models.classifier": ["Classifier", "ClassifierConfig"],
     "models.counter": ["Counter", "CounterConfig"],
     "models.language": ["LanguageConfig", "LanguageModel"],

@@ -1,8 +1,10 @@
 """The command line, one file per verb. Nothing heavy is imported before a verb runs."""
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
 
@@ -24,7 +26,7 @@ from regard.cli import (
     train,
     translate,
 )
-from regard.errors import RegardError
+from regard.errors import RegardError, RegardWarning
 
 app = typer.Typer(
     name="regard",
@@ -86,11 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a letter shows ? instead
     try:
-        code = app(
-            args=list(sys.argv[1:] if arguments is None else arguments) or ["--help"],
-            prog_name="regard",
-            standalone_mode=False,
-        )
+        with _warnings_in_one_line():
+            code = app(
+                args=list(sys.argv[1:] if arguments is None else arguments) or ["--help"],
+                prog_name="regard",
+                standalone_mode=False,
+            )
     except RegardError as error:
         _fail(str(error))
     except KeyboardInterrupt:
@@ -106,6 +109,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _fail(error.format_message())
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """What the library warns of, once each, as a line on standard error."""
+    said: set[str] = set()
+    show = warnings.showwarning
+
+    def tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, RegardWarning):
+            show(message, category, *place, **more)
+        elif str(message) not in said:
+            said.add(str(message))
+            typer.echo(f"regard: {' '.join(str(message).split())}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RegardWarning)
+        warnings.showwarning = tell
+        yield
 
 
 def _fail(message: str) -> None:
