@@ -75,6 +75,7 @@ for name, model in models.items():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "names"),
     [
@@ -86,6 +87,6 @@ for name, model in models.items():
 def test_our_modules_can_be(code: str, names: str, tmp_path: Path) -> None:
     script = tmp_path / "model.py"
     script.write_text(MODEL + code)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == names.split()

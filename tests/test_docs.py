@@ -6,12 +6,9 @@ import importlib
 import importlib.util
 import inspect
 import io
-import os
 import re
 import runpy
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -23,6 +20,7 @@ import pytest
 import torch
 from PIL import Image
 
+from regard.cli import main
 from regard.data.pairs import Parallel
 from regard.runs.recipe import Recipe
 
@@ -213,7 +211,12 @@ def commands(page: Path) -> list[tuple[str, Block | None]]:
 
 
 @pages
-def test_commands_work(page: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("as_a_user", "_as_printed")
+def test_commands_work(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
     makefile = (ROOT / "Makefile").read_text()
     for command, shown in commands(page):
         program, *arguments = shlex.split(command)
@@ -226,16 +229,11 @@ def test_commands_work(page: Path, tmp_path: Path) -> None:
             assert (ROOT / arguments[0]).is_file()  # and test_examples runs each
         else:
             assert program == "regard", f"{command!r}: run it, or say in NOT_RUN why not"
-            done = subprocess.run(
-                [sys.executable, "-m", "regard", *arguments],
-                cwd=tmp_path,
-                env={**os.environ, "COLUMNS": "80"},
-                capture_output=True,
-                text=True,
-                timeout=120,
-            )
-            assert done.returncode == 0, done.stderr
-            assert shown is None or trimmed(done.stdout) == trimmed(shown.text)
+            with pytest.raises(SystemExit) as ended:
+                main(arguments)
+            printed = capsys.readouterr()
+            assert ended.value.code == 0, printed.err
+            assert shown is None or trimmed(printed.out) == trimmed(shown.text)
 
 
 def test_no_excuse_is_left_over() -> None:
@@ -342,6 +340,7 @@ def test_every_picture_is_shown_and_small() -> None:
     assert all(picture.stat().st_size < 150_000 for picture in PICTURES.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_as_printed", "as_a_user")  # hundreds of updates, each checked, would take minutes
 def test_the_pictures_are_what_the_library_draws(tmp_path: Path) -> None:
     drawn = runpy.run_path(str(ROOT / "docs" / "make_pictures.py"))["draw"](tmp_path)

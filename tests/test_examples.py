@@ -58,12 +58,13 @@ def test_every_example_is_tested_short_and_says_what_it_shows() -> None:
         assert len(source.splitlines()) < 60, file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAYS)
 def test_an_example_shows_what_it_promises(name: str, tmp_path: Path) -> None:
     if any(importlib.util.find_spec(package) is None for package in NEEDS.get(name, [])):
         pytest.skip(f"needs {' and '.join(NEEDS[name])}")
     command = [sys.executable, str(EXAMPLES / f"{name}.py")]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     for line in SAYS[name]:
@@ -74,18 +75,20 @@ def test_an_example_shows_what_it_promises(name: str, tmp_path: Path) -> None:
             assert image.width > 300
 
 
+@pytest.mark.slow
 def test_pictures_go_into_the_folder_that_was_asked_for(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     command = [sys.executable, str(EXAMPLES / "positions.py"), "elsewhere"]
-    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=900)
     assert (tmp_path / "elsewhere" / "positions.png").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", NEEDS["bank_and_money"])
 def test_a_missing_package_is_one_clear_line(package: str, tmp_path: Path) -> None:
     hidden = f"import runpy, sys; sys.modules[{package!r}] = None; runpy.run_path(sys.argv[1])"
     command = [sys.executable, "-c", hidden, str(EXAMPLES / "bank_and_money.py")]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert done.returncode == 1
     assert done.stderr.startswith("needs two packages: pip install transformers")
     assert done.stderr.count("\n") == 1

@@ -57,6 +57,7 @@ def test_the_resident_set_grows_by_what_is_touched():
     assert math.isnan(most) or 60 < most - before < 70
 
 
+@pytest.mark.slow
 def test_a_contender_answers_from_its_own_process(tmp_path):
     """With the base model, since the other process knows of no other."""
     torch.manual_seed(0)

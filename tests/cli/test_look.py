@@ -82,6 +82,7 @@ def test_all_heads_are_drawn(runs: Path, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "a.svg").read_text()
 
 
+@pytest.mark.slow
 def test_it_serves_until_it_is_interrupted(runs: Path) -> None:
     command = [sys.executable, "-m", "regard", "look", str(runs / "saved.safetensors"), "--no-browser"]
     process = subprocess.Popen(

@@ -48,6 +48,7 @@ def test_caption_says_what_the_model_says(capsys, place):
     assert len(told["texts"]) == 2
 
 
+@pytest.mark.slow
 def test_transcribe_reads_names_of_files_from_a_pipe(place):
     files = [str(place / "spoken" / f"{digit}_bo_0.wav") for digit in (3, 8)]
     done = piped("\n".join(files).encode(), "transcribe", place / "scribe")

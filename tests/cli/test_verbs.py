@@ -48,7 +48,7 @@ def refused(capsys, *arguments):
 
 def piped(text, *arguments):
     command = [sys.executable, "-m", "regard", *(str(each) for each in arguments)]
-    return subprocess.run(command, input=text, capture_output=True, timeout=120)
+    return subprocess.run(command, input=text, capture_output=True, timeout=900)
 
 
 def test_translate_answers_each_argument_with_a_line(capsys, runs):
@@ -57,6 +57,7 @@ def test_translate_answers_each_argument_with_a_line(capsys, runs):
     assert lines == [*expected, ""]
 
 
+@pytest.mark.slow
 def test_translate_answers_standard_input_line_by_line(runs):
     done = piped("\ufeffone\r\n\ntwo".encode(), "translate", runs / "numbers")
     assert done.stdout.decode().split("\n") == [*load(runs / "numbers").translate(["one", "", "two"]), ""]
@@ -86,6 +87,7 @@ def test_translate_draws_where_it_looked(capsys, runs, tmp_path, name):
     assert (tmp_path / name).stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_score_is_what_the_model_says(capsys, runs):
     expected = load(runs / "numbers").score(["one", "two"], ["un", "deux"])
     assert float(said(capsys, "score", runs / "numbers", "one", "un")) == pytest.approx(expected[0], abs=1e-3)
@@ -173,6 +175,7 @@ def test_train_and_resume_take_as_many_threads_as_they_are_told(capsys, tmp_path
     assert "--threads" in refused(capsys, "resume", run, "--threads", "0")
 
 
+@pytest.mark.slow
 def test_the_demo_translates_draws_and_says_what_next(capsys, tmp_path):
     small = [
         "training.steps=2",
@@ -248,7 +251,7 @@ def test_the_shell_completes_verbs_and_recipes(words, offered):
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=900,
         env={**environment, "PATH": "/usr/bin"},
     )
     assert offered in done.stdout.split()

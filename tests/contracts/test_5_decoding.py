@@ -102,7 +102,14 @@ def decoded(
 @pytest.mark.parametrize("decode", [greedily, by_beam])
 @pytest.mark.parametrize(
     ("make", "count"),
-    [(transformer, 250), (recurrent, 600), (language, 150)],
+    [
+        (transformer, 40),
+        (recurrent, 40),
+        (language, 40),
+        pytest.param(transformer, 250, marks=pytest.mark.slow),
+        pytest.param(recurrent, 600, marks=pytest.mark.slow),
+        pytest.param(language, 150, marks=pytest.mark.slow),
+    ],
     ids=lambda each: getattr(each, "__name__", None),
 )
 def test_a_text_does_not_depend_on_its_company(

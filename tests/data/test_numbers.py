@@ -66,6 +66,7 @@ def test_numbers_as_grammars_write_them(number, in_english, in_french):
     assert french(number) == in_french
 
 
+@pytest.mark.slow
 def test_all_numbers_below_ten_thousand_are_as_others_write_them():
     for number in range(10_000):
         assert_as_others_write_it(number)

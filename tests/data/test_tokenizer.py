@@ -146,6 +146,7 @@ json.dump([Tokenizer.train(iter(lines), kind=kind, size=700).to_json() for kind 
 """
 
 
+@pytest.mark.slow
 def test_the_same_lines_train_the_same_bytes_in_any_process():
     lines = [f"word{n % 97} und{n % 31}er {n}" for n in range(3000)]
     here = [Tokenizer.train(lines, kind=kind, size=700).to_json() for kind in ("bpe", "word", "character")]
@@ -171,10 +172,11 @@ sys.exit(os.waitpid(child, 0)[1])
 """
 
 
+@pytest.mark.slow
 def test_a_fork_tokenizes_without_threads_and_is_not_warned_about():
     environment = {k: v for k, v in os.environ.items() if k != "TOKENIZERS_PARALLELISM"}
     command = [sys.executable, "-W", "ignore", "-c", FORK]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert (done.returncode, done.stdout, done.stderr) == (0, "true\nfalse\n", "")
 
 

@@ -37,7 +37,7 @@ def outweighed(weights: Tensor, tokens: Tensor) -> Tensor:
 
 
 @pytest.mark.usefixtures("as_a_user")  # hundreds of steps, each checked, would take a minute
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 5))])
 def test_it_counts_and_looks_at_what_it_counts(seed: int) -> None:
     model, data = trained(seed), fresh()
     with torch.no_grad():

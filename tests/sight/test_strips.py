@@ -23,6 +23,7 @@ def peak_bytes(run) -> int:  # type: ignore[no-untyped-def]
     return peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", [None, causal(), window(9)], ids=repr)
 @pytest.mark.parametrize("additive", [False, True])
 def test_peak_memory_is_linear_in_the_length(mask, additive: bool) -> None:  # type: ignore[no-untyped-def]
@@ -56,6 +57,7 @@ def test_strips_cover_every_row_once() -> None:
         assert (seen == 1).all()
 
 
+@pytest.mark.slow
 def test_no_mask_is_ever_written_out_whole() -> None:
     ids = torch.arange(LENGTH) // 50
     masks = [documents(ids), causal() | prefix(3), ~window(9), causal() & documents(ids)]

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import torch
 from regard.interop import torch as ours
@@ -27,6 +29,7 @@ torch.testing.assert_close(exported(x, x, **masks), model(x, x, **masks))
 """
 
 
+@pytest.mark.slow
 def test_attention_and_transformer_compile_as_one_graph_and_export():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
