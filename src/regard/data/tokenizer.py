@@ -3,14 +3,17 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 from regard.data.atomic import write_atomically
 from regard.data.batches import SPECIAL, UNKNOWN
+from regard.data.bounded import read_text
+from regard.data.tokenizer_check import MOST_BYTES, check_tokenizer
 from regard.errors import RegardError
 
 Kind = Literal["bpe", "word", "character"]
@@ -52,25 +55,29 @@ class Tokenizer:
         return cls(inner)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Tokenizer":
-        """The tokenizer of a `tokenizer.json`."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise RegardError(f"{path}: no tokenizer can be read here ({_oneline(error)})") from None
-        return cls.of_json(text, path)
+    def load(cls, path: str | Path, *, within: str | Path | None = None) -> "Tokenizer":
+        """The tokenizer of a `tokenizer.json`; `within` a folder that no link may lead out of."""
+        return cls.of_json(read_text(path, most=MOST_BYTES, within=within), path)
 
     @classmethod
     def of_json(cls, text: str, name: str | Path = "this text") -> "Tokenizer":
         """The tokenizer that `to_json` wrote."""
+        check_tokenizer(text, name, _templates(), SPECIAL)
         try:
-            inner = tokenizers.Tokenizer.from_str(text)
-        except Exception as error:  # the library raises no narrower one
+            made = cls(tokenizers.Tokenizer.from_str(text))
+        except (
+            BaseException
+        ) as error:  # a panic of Rust is no Exception, and the library raises no narrower one
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
             raise RegardError(f"{name}: this is not a tokenizer.json ({_oneline(error)})") from None
-        for number, special in enumerate(SPECIAL):
-            if inner.token_to_id(special) != number:
-                raise RegardError(f"{name}: token {number} is {inner.id_to_token(number)!r}, not {special!r}")
-        return cls(inner)
+        if made.kind == "bpe":
+            vocabulary = made._inner.get_vocab(with_added_tokens=False)
+            if odd := next(
+                (each for each in vocabulary if not _BYTES.keys() >= {*each} and each not in SPECIAL), ""
+            ):
+                raise RegardError(f"{name}: the token {odd[:40]!r} is not spelled in the letters of bytes")
+        return made
 
     def to_json(self) -> str:
         """What `tokenizer.json` holds; other libraries read it too."""
@@ -180,7 +187,13 @@ def _not_text(texts: Sequence[str]) -> str:
     return "only text can be tokenized"
 
 
-def _oneline(error: Exception) -> str:
+@cache
+def _templates() -> dict[str, str]:
+    """A tokenizer of every kind, to compare those with that are read."""
+    return {kind: Tokenizer.train(["a"], kind=kind, size=300).to_json() for kind in get_args(Kind)}
+
+
+def _oneline(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
