@@ -90,3 +90,26 @@ def test_no_shipped_recipe_flips_pictures_whose_texts_may_say_left_or_right(name
     recipe = find(name)
     jitter = getattr(recipe.data, "jitter", None)
     assert not (tells(recipe) and getattr(jitter, "flip", False))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("seed=-1", "seed=-1: from 0 to"),
+        ("seed=9223372036854775808", "too large a number"),
+        ("tokens.size=1000000000", "size=1000000000: at most 1,000,000"),
+        ("decoding.beam=100000", "beam=100000: at most 1,000"),
+        ("decoding.tokens=1000000000", "tokens=1000000000: at most 1,000,000"),
+        ("decoding.longest=1e30", "longest=1e+30: at most 1,000"),
+        ("decoding.penalty=1e300", "penalty=1e+300: at most 100"),
+        ("training.betas=[0.9, 1.0]", "betas=[0.9, 1.0]: both from 0 to below 1"),
+        ("training.betas=[-0.1, 0.9]", "betas=[-0.1, 0.9]: both from 0 to below 1"),
+        ("training.steps=99999999999", "steps=99999999999: at most 1,000,000,000"),
+        ("training.rate=.inf", "not a finite number"),
+        ("data.train=999999999999", "train=999999999999: at most 100,000,000"),
+    ],
+)
+def test_counts_have_bounds_with_a_line_that_names_them(change: str, said: str) -> None:
+    with pytest.raises(RegardError) as refused:
+        find("numbers", [change])
+    assert said in str(refused.value)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from regard.errors import RegardError
 from regard.models import captioner, convolution, fusion, hearing, transcriber, transformer, vision
 from regard.models.captioner import CaptionerConfig, RecurrentCaptionerConfig
 from regard.models.classifier import ClassifierConfig
@@ -16,6 +17,7 @@ from regard.models.transcriber import TranscriberConfig
 from regard.models.transformer import TransformerConfig
 from regard.models.vision import VisionConfig
 from regard.runs.settings import (
+    LARGEST_SEED,
     CountingData,
     Decoding,
     DigitData,
@@ -85,3 +87,7 @@ class Recipe:
     decoding: Decoding = field(default_factory=Decoding)
     init: Init | None = None
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise RegardError(f"seed={self.seed}: from 0 to {LARGEST_SEED}")

@@ -8,11 +8,23 @@ from regard.data.lines import LONGEST
 from regard.data.pairs import Parallel
 from regard.errors import RegardError
 
+MOST_STEPS = 1_000_000_000
+MOST_MADE = 100_000_000  # samples that are made rather than read
+MOST_TOKENS = 1_000_000  # of a vocabulary, or of a text
+MOST_BEAM = 1000
+LARGEST_SEED = 2**63 - 1
+
 
 def _at_least(settings: object, least: float, *names: str) -> None:
     for name in names:
         if not getattr(settings, name) >= least:
             raise RegardError(f"{name}={getattr(settings, name)}: at least {least:g}")
+
+
+def _at_most(settings: object, most: float, *names: str) -> None:
+    for name in names:
+        if not getattr(settings, name) <= most:
+            raise RegardError(f"{name}={getattr(settings, name)}: at most {most:,}")
 
 
 def _share(settings: object, name: str) -> None:
@@ -32,6 +44,7 @@ class NumberData:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "largest", "train", "valid", "test")
+        _at_most(self, MOST_MADE, "train", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +58,7 @@ class CountingData:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "train", "valid", "test")
+        _at_most(self, MOST_MADE, "train", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +73,7 @@ class _FileData:
     def __post_init__(self) -> None:
         _share(self, "held_out")
         _at_least(self, 1, "longest")
+        _at_most(self, MOST_TOKENS, "longest")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +103,7 @@ class TextData(_FileData):
     def __post_init__(self) -> None:
         super().__post_init__()
         _at_least(self, 1, "context")
+        _at_most(self, MOST_TOKENS, "context")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +158,7 @@ class StripData:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "train", "valid", "test")
+        _at_most(self, MOST_MADE, "train", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +200,7 @@ class SameData(SpokenData):
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "samples", "valid", "test")
+        _at_most(self, MOST_MADE, "samples", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +215,7 @@ class Tokens:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "size", "least", "longest")
+        _at_most(self, MOST_TOKENS, "size", "longest")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,6 +227,7 @@ class Averaging:
 
     def __post_init__(self) -> None:
         _at_least(self, 0, "last")
+        _at_most(self, 10_000, "last")
         _share(self, "ema")
 
 
@@ -244,6 +264,9 @@ class Training:
     def __post_init__(self) -> None:
         _at_least(self, 1, "steps", "batch", "accumulate", "evaluate", "save", "keep")
         _at_least(self, 0, "rate", "warmup", "decay", "clip", "decode", "patience")
+        _at_most(self, MOST_STEPS, "steps", "batch", "accumulate", "warmup", "evaluate", "save", "keep")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise RegardError(f"betas={list(self.betas)}: both from 0 to below 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,6 +287,11 @@ class Decoding:
     def __post_init__(self) -> None:
         _at_least(self, 1, "beam", "tokens", "most")
         _at_least(self, 0, "longest", "extra", "temperature", "top_k")
+        _at_most(self, MOST_BEAM, "beam")
+        _at_most(self, MOST_TOKENS, "tokens", "most", "extra", "top_k")
+        _at_most(self, 1000, "longest")
+        _at_most(self, 100, "penalty")
+        _at_least(self, -100, "penalty")
         _share(self, "top_p")
 
 
