@@ -7,8 +7,9 @@ is looked at before it is opened, how much is read is bounded, and what is unpac
 import gzip
 import os
 import stat
+from io import BufferedReader
 from os import PathLike
-from typing import IO, BinaryIO
+from typing import IO
 
 from regard.errors import RegardError
 
@@ -21,7 +22,7 @@ RATIO = 200  # times its size that a packed file may unpack to beyond that; text
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
-def opened(path: PathName, *, most: int | None = None, within: PathName | None = None) -> BinaryIO:
+def opened(path: PathName, *, most: int | None = None, within: PathName | None = None) -> BufferedReader:
     """A regular file of at most so many bytes, for reading; `within` a folder that no link may lead out of."""
     try:
         if within is not None:
@@ -79,7 +80,7 @@ def grows_too_much(packed: int, unpacked: int) -> bool:
 class Unpacked:
     """The contents of a gzip file, or of a plain one, read piece by piece and counted."""
 
-    def __init__(self, path: PathName, file: BinaryIO) -> None:
+    def __init__(self, path: PathName, file: BufferedReader) -> None:
         self._path, self._packed = path, os.fstat(file.fileno()).st_size
         zipped = file.read(2) == b"\x1f\x8b"
         file.seek(0)

@@ -5,17 +5,18 @@ far. The digest, of SHA-256 over the contents, is part of the name: it cannot be
 """
 
 import hashlib
-import json
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import safetensors
 from torch import Tensor
 
+from regard.data.bounded import opened
+from regard.data.notation import parse_settings
 from regard.errors import RegardError
+from regard.runs.tensor_file import Header, load_tensors, read_header
 
 Kind = Literal["step", "best"]
 
@@ -33,27 +34,33 @@ class Checkpoint:
     def intact(self) -> bool:
         """Whether the contents are those that were written."""
         try:
-            with self.path.open("rb") as file:
+            with opened(self.path) as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()[:16] == self.path.stem[-16:]
-        except OSError:
+        except (OSError, RegardError):
             return False
 
     def about(self) -> dict[str, Any]:
         """What was written beside the tensors."""
-        with safetensors.safe_open(self.path, "pt") as file:
-            return json.loads(file.metadata()["about"])
+        about = read_header(self.path, within=self.path.parent).about.get("about", "")
+        return parse_settings(about, f"what {self.path} says about itself", finite=False)
 
     def tensors(self, prefix: str = "") -> dict[str, Tensor]:
         """The tensors whose names begin so, by the rest of their names."""
-        with safetensors.safe_open(self.path, "pt") as file:
-            names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118, it is no mapping
-            return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+        return load_tensors(self.path, prefix=prefix, within=self.path.parent)
 
     def weights(self) -> dict[str, Tensor]:
         """Those of the model."""
         if not self.intact():
             raise RegardError(f"{self.path} is broken: its contents are not those its name was given for")
-        return self.tensors("weights/" if self.path.name.startswith("step-") else "")
+        return self.tensors(self._prefix)
+
+    def weights_header(self) -> Header:
+        """What the file says about those."""
+        return read_header(self.path, within=self.path.parent).within(self._prefix)
+
+    @property
+    def _prefix(self) -> str:
+        return "weights/" if self.path.name.startswith("step-") else ""
 
 
 def found(folder: Path, kind: Kind = "step") -> list[Checkpoint]:

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 
 from regard.data.atomic import tidy, unfinished_in, write_atomically
@@ -22,6 +21,7 @@ from regard.runs.lock import LOCK, locked
 from regard.runs.reading import plain
 from regard.runs.recipe import ModelConfig, Recipe
 from regard.runs.settings import Decoding
+from regard.runs.tensor_file import Header, load_tensors, read_header
 
 
 class RunFolder:
@@ -96,8 +96,8 @@ class RunFolder:
 
     def load_tokenizers(self) -> dict[str, Tokenizer]:
         """What save_tokenizers wrote."""
-        sides = [side for side in ("source", "target") if self.tokenizer_path(side).exists()]
-        return {side: Tokenizer.load(self.tokenizer_path(side)) for side in sides}
+        sides = [side for side in ("source", "target") if os.path.lexists(self.tokenizer_path(side))]
+        return {side: Tokenizer.load(self.tokenizer_path(side), within=self.path) for side in sides}
 
     def save_recipe(self, recipe: Recipe) -> None:
         """Resolved: every setting spelled out."""
@@ -119,7 +119,13 @@ class RunFolder:
     def load_labels(self) -> list[str] | None:
         """The names of the classes, if the model has any."""
         names = self.load_config().get("id2label")
-        return None if names is None else list(names.values())
+        if names is None:
+            return None
+        if not isinstance(names, dict) or not all(isinstance(each, str) for each in names.values()):
+            raise RegardError(
+                f'{self.config}: id2label names no classes, as {{"0": "cat", "1": "dog"}} would'
+            )
+        return list(names.values())
 
     def save_generation(self, decoding: Decoding) -> None:
         """In the words of Hugging Face's generation_config.json, and our own where it has none."""
@@ -153,12 +159,18 @@ class RunFolder:
 
     def load_weights(self, device: str = "cpu") -> dict[str, Tensor]:
         """model.safetensors."""
-        if not self.weights.exists():
+        self._check_weights()
+        found = load_tensors(self.weights, within=self.path)
+        return {name: tensor.to(device) for name, tensor in found.items()}
+
+    def weights_header(self) -> Header:
+        """What model.safetensors says it holds."""
+        self._check_weights()
+        return read_header(self.weights, within=self.path)
+
+    def _check_weights(self) -> None:
+        if not os.path.lexists(self.weights):
             raise RegardError(f"{self.path} has no model yet: finish it with `regard resume {self.path}`")
-        try:
-            return load_file(self.weights, device=device)
-        except (SafetensorError, OSError) as error:
-            raise RegardError(f"{self.weights} is broken: {error}") from None
 
     def _holds_something(self) -> bool:
         """Anything but what a start that failed or was killed has left."""

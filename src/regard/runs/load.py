@@ -1,18 +1,20 @@
 """A run folder, loaded: something that translates, writes, classifies, captions, transcribes or counts."""
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.layers.lowering import lower
 from regard.models.captioner import Captioner, RecurrentCaptioner
 from regard.models.classifier import Classifier
 from regard.models.convolution import Convolution, ConvolutionConfig
-from regard.models.counter import Counter
-from regard.models.fusion import Fusion
+from regard.models.counter import Counter, CounterConfig
+from regard.models.fusion import Fusion, FusionConfig
 from regard.models.hearing import Hearing
 from regard.models.language import LanguageModel
 from regard.models.recurrent import RecurrentTranslator
@@ -22,6 +24,7 @@ from regard.models.transformer import Transformer
 from regard.models.vision import Vision
 from regard.runs.building import build_model
 from regard.runs.checkpoint import called
+from regard.runs.fitting import check_fit
 from regard.runs.folder import RunFolder
 from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
 from regard.runs.reading import build
@@ -57,14 +60,16 @@ def load(
     folder = RunFolder.existing(run if checkpoint is None else checkpoint.path.parent.parent)
     config = folder.load_config()
     described = {key: value for key, value in config.items() if key not in ("model_type", "id2label")}
-    model = build_model(build(_Described, {"model": described}, where=str(folder.config)).model)
-    tensors = folder.load_weights() if checkpoint is None else checkpoint.weights()
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise RegardError(
-            f"{folder.weights if checkpoint is None else checkpoint.path} does not fit {folder.config}: {str(error).splitlines()[-1].strip()}"
-        ) from None
+    wanted = build(_Described, {"model": described}, where=str(folder.config)).model
+    header = folder.weights_header() if checkpoint is None else checkpoint.weights_header()
+    check_fit(
+        wanted,
+        header,
+        weights=folder.weights if checkpoint is None else checkpoint.path,
+        described=folder.config,
+    )
+    model = build_model(wanted)
+    model.load_state_dict(folder.load_weights() if checkpoint is None else checkpoint.weights())
     place = chosen_device("cpu" if device is None and precision == "int8" else device)
     model = model.to(place).eval()
     if precision is not None:
@@ -78,6 +83,8 @@ def load(
     recipe, tokenizers = folder.load_recipe(), folder.load_tokenizers()
     decoding = decoding_of(folder, recipe.decoding)
     labels = folder.load_labels() or []
+    _check_words(folder, wanted, tokenizers)
+    _check_labels(folder, wanted, labels)
     match model:
         case Counter():
             return model
@@ -98,6 +105,28 @@ def load(
             return Scribe(model, SoundReader(model.config), tokenizers["source"], decoding)
         case _:
             return Translator(model, tokenizers, decoding)
+
+
+def _check_words(folder: RunFolder, config: ModelConfig, tokenizers: Mapping[str, Tokenizer]) -> None:
+    """Refuse tokenizers whose tokens the model has no vectors for."""
+    sides = {"vocabulary": "source", "source_vocabulary": "source", "target_vocabulary": "target"}
+    for name, side in sides.items():
+        size = getattr(config, name, 0)
+        if not size or isinstance(config, CounterConfig | FusionConfig):  # these read no texts
+            continue
+        tokenizer = tokenizers.get(side, tokenizers.get("source"))
+        if tokenizer is None:
+            raise RegardError(f"{folder.path} has no {folder.tokenizer_path('source').name}")
+        if tokenizer.size > size:
+            raise RegardError(
+                f"{folder.config} has {name}={size}, and its tokenizer {tokenizer.size} tokens: they belong to two runs"
+            )
+
+
+def _check_labels(folder: RunFolder, config: ModelConfig, labels: Sequence[str]) -> None:
+    """Refuse names of classes that the model does not have."""
+    if hasattr(config, "classes") and not isinstance(config, CounterConfig) and len(labels) != config.classes:
+        raise RegardError(f"{folder.config} has classes={config.classes}, and id2label names {len(labels)}")
 
 
 def _reads_words(model: object) -> bool:
