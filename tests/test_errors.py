@@ -2,6 +2,7 @@
 
 import types
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,13 @@ def test_a_warning_points_at_the_line_that_called_the_library() -> None:
     inside = types.ModuleType("regard.somewhere")  # as users have it: without the check of shapes in between
     exec(Path(errors.__file__).read_text("utf-8"), inside.__dict__)
     exec("def outer():\n    inner()\n\ndef inner():\n    warn('half empty')", inside.__dict__)
+    inside.__dict__["contextmanager"] = contextmanager
+    exec("@contextmanager\ndef during():\n    yield\n    warn('half empty')", inside.__dict__)
     with pytest.warns(inside.RegardWarning, match="half empty") as seen:
         inside.outer()
-    assert [each.filename for each in seen] == [__file__]
+    with pytest.warns(inside.RegardWarning, match="half empty") as ended, inside.during():
+        pass
+    assert [each.filename for each in [*seen, *ended]] == [__file__] * 2
 
 
 def test_the_command_line_says_each_warning_once_in_one_line(

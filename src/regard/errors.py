@@ -15,6 +15,7 @@ class RegardWarning(UserWarning):
 def warn(message: str) -> None:
     """Warn whoever called the library: at the line outside of it that everything below was called from."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "regard":
+    ours = ("regard", "contextlib")  # the end of a `with` is called through contextlib
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, RegardWarning, stacklevel=level)

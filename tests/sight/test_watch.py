@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from regard import Bilinear, MultiHeadAttention, RegardError, causal, keep, weigh
 from regard.attention.packed import packed
+from regard.errors import RegardWarning
 from regard.layers import EncoderBlock, FeedForward, Residual
 from regard.sight.watch import watch
 
@@ -116,11 +117,36 @@ def test_evidence_can_be_all_that_is_kept() -> None:
     torch.testing.assert_close(seen[0].map(3, 2), calls[0].map(3, 2))
     with pytest.raises(RegardError, match="keep='evidence', which kept entropy, map, received, top"):
         seen[0].weights()
-    with (
-        pytest.raises(RegardError, match=r"ask=\('colour',\)"),
-        watch(model, keep="evidence", ask=["colour"]),
-    ):
-        model(x)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"keep": "cals"}, r"watch\(keep='cals'\): keep 'calls' or 'evidence'"),
+        ({"ask": ["colour"]}, r"ask='colour': ask for 'entropy', 'received'"),
+        ({"ask": ["colour"], "keep": "evidence"}, "ask='colour'"),
+        ({"ask": [("top", 0)]}, r"ask=\('top', 0\)"),
+        ({"ask": [("map", 3)]}, r"ask=\('map', 3\)"),
+        ({"ask": "entropy"}, r"give a list of questions, \['entropy'\]"),
+        ({"layers": ["atention"]}, r"no module 'atention': did you mean 0\.attention"),
+        ({"layers": "1.atention"}, r"no module '1\.atention': did you mean 1\.attention"),
+        ({"layers": ["attention", "cross"]}, "no module 'cross'"),
+        ({"layers": []}, r"layers=\[\] names no module"),
+        (
+            {"layers": lambda name: "cross" in name},
+            r"layers=<lambda> chooses none of the \d+ modules: Sequential, 0,",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("as_a_user")
+def test_a_mistake_is_refused_before_the_model_runs(options: dict, said: str) -> None:
+    model = nn.Sequential(
+        *(EncoderBlock(MultiHeadAttention(8, 2), FeedForward(8, 8), lambda: Residual(8)) for _ in "ab")
+    )
+    with pytest.raises(RegardError, match=said), watch(model, **options):
+        raise AssertionError("it ran")
+    with pytest.raises(RegardError, match=r"None is a NoneType: give a torch\.nn\.Module"), watch(None):
+        pass
 
 
 def test_what_was_overwritten_is_refused() -> None:
@@ -169,10 +195,12 @@ def test_an_error_in_the_model_leaves_nothing_behind() -> None:
     with pytest.raises(RuntimeError), watch(model):
         model(torch.randn(1, 5, 9))
     assert F.scaled_dot_product_attention is original
-    with watch(model) as seen:
+    with pytest.warns(RegardWarning, match="did not run inside"), watch(model) as seen:
         pass
     with pytest.raises(RegardError, match="no attention call was seen"):
         _ = seen["attention"]
+    with pytest.raises(RegardError, match="no attention call was seen, so there is no head to drop"):
+        seen.matters(lambda: 0.0)
     with watch(model) as seen:
         model(torch.randn(1, 5, 8))
     with pytest.raises(

@@ -27,6 +27,9 @@ class Bystander:
         whose name is then `within` it. `level` is the log-sum-exp of every query, where the kernel told it.
         """
 
+    def miss(self, reason: str, within: str = "") -> None:
+        """A call was made that cannot be expressed as a `Call`, for this reason. It is computed as it is."""
+
     def after(self, output: Tensor) -> Tensor:
         """What comes back instead: [..., heads, queries, value width]."""
         return output
@@ -50,6 +53,18 @@ def tell(call: Call, value: Tensor | None, within: str = "", level: Tensor | Non
     """Show a call to all bystanders."""
     for bystander in _standing:
         bystander.see(call, value, within, level)
+
+
+def miss(error: Exception, within: str = "") -> None:
+    """Tell all bystanders that a call could not be understood, and why, in one line."""
+    for bystander in _standing:
+        bystander.miss(reason_of(error), within)
+
+
+def reason_of(error: Exception) -> str:
+    """What an error says, in one line."""
+    said = str(error).strip().splitlines()
+    return said[0] if said else type(error).__name__
 
 
 def attended() -> bool:

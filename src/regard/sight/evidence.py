@@ -99,9 +99,9 @@ class Looking(Question[Looks]):
     def answer(self) -> Looks:
         """The three, with the batch axes of the call."""
         return Looks(
-            logsumexp=self.logsumexp.view(*self.batch, -1),
-            entropy=self.entropy.view(*self.batch, -1),
-            peak=self.peak.view(*self.batch, -1),
+            logsumexp=_unflat(self.logsumexp, self.batch),
+            entropy=_unflat(self.entropy, self.batch),
+            peak=_unflat(self.peak, self.batch),
         )
 
 
@@ -122,7 +122,7 @@ class Receiving(Question[Tensor]):
 
     def answer(self) -> Float[Tensor, "*batch k"]:
         """The mass, with the batch axes of the call."""
-        return self.received.view(*self.batch, -1)
+        return _unflat(self.received, self.batch)
 
 
 class Summing(Question[Summary]):
@@ -176,7 +176,7 @@ class Ranking(Question[Heaviest]):
 
     def answer(self) -> Heaviest:
         """Keys and weights, with the batch axes of the call."""
-        return self.keys.view(*self.batch, -1, self.count), self.weights.view(*self.batch, -1, self.count)
+        return _unflat(self.keys, self.batch), _unflat(self.weights, self.batch)
 
 
 class Pooling(Question[Tensor]):
@@ -294,3 +294,8 @@ def _wide(call: Call) -> torch.dtype:
 def _zeros(call: Call, *sizes: int) -> Tensor:
     entries = call.query.shape[:-2].numel()
     return torch.zeros(entries, *sizes, dtype=_wide(call), device=call.query.device)
+
+
+def _unflat(rows: Tensor, batch: tuple[int, ...]) -> Tensor:
+    """[entries, …] with the batch axes of the call, of which any may be 0."""
+    return rows.view(*batch, *rows.shape[1:])

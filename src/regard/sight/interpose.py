@@ -3,6 +3,9 @@
 The functions through which torch models attend are replaced, for a while, by ones that stop at the seam and then
 call the original with the very same arguments. Replacing the function, rather than hooking modules or entering a
 mode, is what leaves torch on the path it would have taken: the bits of the output do not change.
+
+Torch's functions accept more than a `Call` can express. Such a call is computed as it is, and watchers are told why it
+was not understood.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,13 +18,16 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention.bias import CausalBias, CausalVariant
+from torch.overrides import has_torch_function
 
 from regard.attention.attend import compute
 from regard.attention.biases import TensorBias
 from regard.attention.call import Call
 from regard.attention.masks import Mask, causal, keep
 from regard.attention.scores import Dot
-from regard.attention.seams import changing, hearing, tell, through
+from regard.attention.seams import changing, hearing, miss, tell, through
+from regard.errors import RegardError
 from regard.interop.torch.functional import function_parameters, multi_head_attention_forward
 from regard.interop.torch.heads import torch_call
 from regard.interop.torch.nested import to_dense
@@ -85,15 +91,19 @@ def _sdpa(
     is_causal: bool = False,
     **options: Any,
 ) -> Tensor:
-    call = sdpa_call(query, key, attn_mask, is_causal=is_causal, scale=options.get("scale"))
+    try:
+        call = sdpa_call(query, key, attn_mask, is_causal=is_causal, scale=options.get("scale"))
+    except Exception as error:
+        miss(error)
+        return _plainly(original, query, key, value, attn_mask, dropout_p, is_causal, **options)
 
     def proceed(asked: Call) -> tuple[Tensor, Tensor | None]:
         if asked is not call:
-            return compute(asked, value, asked.reach(), dropout=dropout_p), None
+            return compute(asked, _cast(value), asked.reach(), dropout=dropout_p), None
         if attn_mask is not None or not (
             worth_hearing(query) and (hearing() or told_anyway(query, key, value))
         ):
-            return original(query, key, value, attn_mask, dropout_p, is_causal, **options), None
+            return _plainly(original, query, key, value, attn_mask, dropout_p, is_causal, **options), None
         with Hearing() as heard:  # type: ignore[no-untyped-call]
             output = original(query, key, value, attn_mask, dropout_p, is_causal, **options)
         return output, heard.of(query)
@@ -101,89 +111,99 @@ def _sdpa(
     return through(call, value, proceed)
 
 
+def _plainly(original: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
+    """Torch's function as it is without us.
+
+    An argument that overrides torch's functions, such as a CausalBias, may ask whether the one called is the one at
+    torch.nn.functional. It has to find it there.
+    """
+    if not has_torch_function(args):
+        return original(*args, **options)
+    replaced = F.scaled_dot_product_attention
+    F.scaled_dot_product_attention = original
+    try:
+        return original(*args, **options)
+    finally:
+        F.scaled_dot_product_attention = replaced
+
+
 def _multi_head(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """torch's function goes through scaled_dot_product_attention, but not when it is asked for weights."""
-    bound = _MULTI_HEAD.bind(*args, **kwargs)
-    bound.apply_defaults()
-    given = bound.arguments
-    if given["need_weights"] and changing():
+    if changing() and _bound(*args, **kwargs)["need_weights"]:
         return multi_head_attention_forward(*args, **kwargs)
     answer = original(*args, **kwargs)
-    if given["need_weights"]:
-        separate = given["use_separate_proj_weight"]
-        parameters = function_parameters(
-            given["embed_dim_to_check"],
-            given["num_heads"],
-            given["in_proj_weight"],
-            (given["q_proj_weight"], given["k_proj_weight"], given["v_proj_weight"]),
-            given["in_proj_bias"],
-            (given["bias_k"], given["bias_v"]),
-            given["add_zero_attn"],
-            (given["out_proj_weight"], given["out_proj_bias"]),
-            separate=separate,
-        )
-        _tell(
-            parameters,
-            (given["query"], given["key"], given["value"]),
-            batch_first=False,
-            attn_mask=given["attn_mask"],
-            key_padding_mask=given["key_padding_mask"],
-            static=Static(key=given["static_k"], value=given["static_v"]),
-        )
+    with _understanding():
+        given = _bound(*args, **kwargs)
+        if given["need_weights"]:
+            _tell_weighed(given)
     return answer
 
 
-def _native_multi_head(
-    original: Callable[..., Any],
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    embed_dim: int,
-    num_head: int,
-    qkv_weight: Tensor,
-    qkv_bias: Tensor,
-    proj_weight: Tensor,
-    proj_bias: Tensor,
-    mask: Tensor | None = None,
-    need_weights: bool = True,
-    average_attn_weights: bool = True,
-    mask_type: int | None = None,
-) -> Any:
-    """The fused multi-head attention that torch.nn takes without gradients: its query and key are made once more."""
-    answer = original(
-        query,
-        key,
-        value,
-        embed_dim,
-        num_head,
-        qkv_weight,
-        qkv_bias,
-        proj_weight,
-        proj_bias,
-        mask,
-        need_weights,
-        average_attn_weights,
-        mask_type,
+def _bound(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    bound = _MULTI_HEAD.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _tell_weighed(given: dict[str, Any]) -> None:
+    """Tell of a multi-head attention that returned its weights, from what it was given."""
+    parameters = function_parameters(
+        given["embed_dim_to_check"],
+        given["num_heads"],
+        given["in_proj_weight"],
+        (given["q_proj_weight"], given["k_proj_weight"], given["v_proj_weight"]),
+        given["in_proj_bias"],
+        (given["bias_k"], given["bias_v"]),
+        given["add_zero_attn"],
+        (given["out_proj_weight"], given["out_proj_bias"]),
+        separate=given["use_separate_proj_weight"],
     )
-    parameters = _packed(embed_dim, num_head, (qkv_weight, qkv_bias), (proj_weight, proj_bias))
-    _tell_fused(parameters, query, key, value, mask, mask_type)
+    _tell(
+        parameters,
+        (given["query"], given["key"], given["value"]),
+        batch_first=False,
+        attn_mask=given["attn_mask"],
+        key_padding_mask=given["key_padding_mask"],
+        static=Static(key=given["static_k"], value=given["static_v"]),
+    )
+
+
+def _native_multi_head(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The fused multi-head attention that torch.nn takes without gradients: its query and key are made once more."""
+    answer = original(*args, **kwargs)
+    with _understanding():
+        query, key, value, width, heads, *four = args[:9]
+        mask = kwargs.get("mask", args[9] if len(args) > 9 else None)
+        mask_type = kwargs.get("mask_type", args[12] if len(args) > 12 else None)
+        parameters = _packed(width, heads, (four[0], four[1]), (four[2], four[3]))
+        _tell_fused(parameters, query, key, value, mask, mask_type)
     return answer
 
 
-def _encoder_layer(original: Callable[..., Tensor], src: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def _encoder_layer(original: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
     """The fused encoder layer that torch.nn takes without gradients."""
-    output = original(src, *args, **kwargs)
-    width, heads, *four, _, norm_first, eps, weight, bias = args[:11]
-    mask = kwargs.get("mask", args[17] if len(args) > 17 else None)
-    mask_type = kwargs.get("mask_type", args[18] if len(args) > 18 else None)
-    x, padding = to_dense(src, batch_first=True)
-    if norm_first:
-        x = F.layer_norm(x, (width,), weight, bias, eps)
-    if padding is not None:
-        mask, mask_type = padding, _PADDING
-    parameters = _packed(width, heads, (four[0], four[1]), (four[2], four[3]))
-    _tell_fused(parameters, x, x, x, mask, mask_type, within="self_attn")
+    output = original(*args, **kwargs)
+    with _understanding(within="self_attn"):
+        src, width, heads, *four, _, norm_first, eps, weight, bias = args[:12]
+        mask = kwargs.get("mask", args[18] if len(args) > 18 else None)
+        mask_type = kwargs.get("mask_type", args[19] if len(args) > 19 else None)
+        x, padding = to_dense(src, batch_first=True)
+        if norm_first:
+            x = F.layer_norm(x, (width,), weight, bias, eps)
+        if padding is not None:
+            mask, mask_type = padding, _PADDING
+        parameters = _packed(width, heads, (four[0], four[1]), (four[2], four[3]))
+        _tell_fused(parameters, x, x, x, mask, mask_type, within="self_attn")
     return output
+
+
+@contextmanager
+def _understanding(within: str = "") -> Iterator[None]:
+    """Report any failure inside as a call that was not understood; the model has its answer already."""
+    try:
+        yield
+    except Exception as error:
+        miss(error, within)
 
 
 _MULTI_HEAD = signature(F.multi_head_attention_forward)
@@ -236,10 +256,16 @@ def _tell(
 def sdpa_call(
     query: Tensor, key: Tensor, attn_mask: Tensor | None, *, is_causal: bool, scale: float | None
 ) -> Call:
-    """What a call of torch's scaled_dot_product_attention asks, in our words."""
+    """What a call of torch's scaled_dot_product_attention asks, in our words. Raises where they do not say it."""
+    if query.is_nested or key.is_nested:
+        raise RegardError("its query and key are nested tensors, of which torch alone knows the rows")
     mask: Mask | None = causal(offset=0) if is_causal else None
     bias = None
-    if attn_mask is not None:
+    query, key = _batched(_cast(query.detach()), _cast(key.detach()))
+    if isinstance(attn_mask, CausalBias):
+        lower_right = attn_mask.variant == CausalVariant.LOWER_RIGHT
+        mask = causal(offset=attn_mask.seq_len_kv - attn_mask.seq_len_q if lower_right else 0)
+    elif attn_mask is not None:
         axes = query.ndim - attn_mask.ndim
         attn_mask = attn_mask.detach().reshape(
             *([1] * axes), *attn_mask.shape
@@ -249,4 +275,21 @@ def sdpa_call(
         else:
             bias = TensorBias(attn_mask)
     factor = query.shape[-1] ** -0.5 if scale is None else float(scale)
-    return Call(query.detach(), key.detach(), mask, bias, _DOT, factor)
+    return Call(query, key, mask, bias, _DOT, factor)
+
+
+def _cast(part: Tensor) -> Tensor:
+    """As torch's function gets it: autocast lowers all that is not float64."""
+    where = part.device.type
+    if part.dtype == torch.float64 or not torch.is_autocast_enabled(where):
+        return part
+    return part.to(torch.get_autocast_dtype(where))
+
+
+def _batched(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Both with the batch axes that torch broadcasts them to; heads that share a key stay as they are."""
+    ours, theirs = query.shape[:-2], key.shape[:-2]
+    if ours == theirs or (len(ours) == len(theirs) and ours[:-1] == theirs[:-1] and ours[-1] > theirs[-1]):
+        return query, key
+    batch = torch.broadcast_shapes(ours, theirs)  # type: ignore[no-untyped-call]
+    return query.expand(*batch, -1, -1), key.expand(*batch, -1, -1)

@@ -1,6 +1,5 @@
 """Interventions: change what a model attends to, from outside, and see what becomes of its answer."""
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from regard.attention.reach import Extent, Reach
 from regard.attention.scores import Additive
 from regard.attention.seams import Bystander, standing
 from regard.errors import RegardError
-from regard.sight.callers import caller, module_names
+from regard.sight.callers import caller, ending_in, module_names, no_module
 from regard.sight.interpose import interposed
 from regard.sight.selection import Choice, positions
 
@@ -116,6 +115,11 @@ class _Changer(Bystander):
             call = change.before(call)
         return call
 
+    def miss(self, reason: str, within: str = "") -> None:
+        name = caller(self.names, within)
+        if name in self.planned:
+            raise RegardError(f"{name} attends in a way that cannot be changed: {reason}")
+
     def after(self, output: Tensor) -> Tensor:
         for change in self.planned.get(caller(self.names) or "", []):
             output = change.after(output)
@@ -160,15 +164,12 @@ def _scaled(output: Tensor, heads: Sequence[int], factor: float) -> Tensor:
 
 
 def _resolve(end: str, names: list[str]) -> str:
-    found = [name for name in names if name == end or name.endswith("." + end)]
+    found = ending_in(end, names)
     if len(found) == 1 or end in found:
         return end if end in found else found[0]
     if found:
         raise RegardError(f"{end!r} could be {', '.join(found[:6])}: give more of its path")
-    near = difflib.get_close_matches(end, names, n=3, cutoff=0.4)
-    raise RegardError(
-        f"the model has no module {end!r}" + (f": did you mean {', '.join(near)}?" if near else "")
-    )
+    raise RegardError(no_module(end, names))
 
 
 @dataclass(frozen=True, eq=False)

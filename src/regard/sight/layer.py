@@ -22,11 +22,13 @@ class Layer:
     """The attention of one call of a model. Asking computes, in linear memory; an answer is kept.
 
     `name` is the path of the module that made the call, `call` what it asked, or None when only answers were kept.
+    A call that could not be understood has a `reason` instead, which asking raises.
     """
 
     name: str
     call: Call | None
     shape: tuple[int, ...]  # of the weights, [batch …, heads, queries, keys]
+    reason: str = ""  # why the call was not understood
     _versions: tuple[tuple[str, Tensor, int], ...] = ()
     _level: Float[Tensor, "*batch q"] | None = None  # the log-sum-exp, where the forward pass told it
     _known: dict[Hashable, Any] = field(default_factory=dict)
@@ -37,6 +39,16 @@ class Layer:
         versions = tuple((part, tensor, _version(tensor)) for part, tensor in _tensors(call))
         shape = (*call.query.shape[:-1], call.key.shape[-2])
         return cls(name=name, call=call, shape=shape, _versions=versions, _level=level)
+
+    @classmethod
+    def missed(cls, name: str, reason: str) -> "Layer":
+        """A call that could not be understood."""
+        return cls(name=name, call=None, shape=(), reason=reason)
+
+    @property
+    def understood(self) -> bool:
+        """Whether the call could be expressed as a `Call`, so that questions have answers."""
+        return not self.reason
 
     @property
     def entropy(self) -> Float[Tensor, "*batch q"]:
@@ -95,6 +107,8 @@ class Layer:
 
     def ask(self, *questions: str | tuple[str, *tuple[int, ...]]) -> None:
         """Answer several questions in one pass: "entropy", "received", ("top", 5), ("map", 256, 256)."""
+        for question in questions:
+            check_question(question)
         plain = {question if isinstance(question, tuple) else (question,) for question in questions}
         new = {_SAME.get(question[0], question) for question in plain} - set(self._known)
         if new:
@@ -112,16 +126,10 @@ class Layer:
         self, *, queries: Choice = None, keys: Choice = None, heads: Choice = None, batch: Choice = None
     ) -> Float[Tensor, "*batch q k"]:
         """The exact weights of a rectangle: of these queries on these keys, heads and batch entries."""
+        call = self.intact()
         rows, columns = positions(queries, self.shape[-2], "query"), positions(keys, self.shape[-1], "key")
-
-        def cut(call: Call) -> Tensor:
-            where = call.query.device
-            part = select(call, batch=batch, heads=heads)
-            return evidence.rectangle(
-                part, torch.tensor(rows, device=where), torch.tensor(columns, device=where)
-            )
-
-        return cut(self.intact())
+        part, where = select(call, batch=batch, heads=heads), call.query.device
+        return evidence.rectangle(part, torch.tensor(rows, device=where), torch.tensor(columns, device=where))
 
     def select(self, *, batch: Choice = None, heads: Choice = None) -> "Layer":
         """The same of some batch entries and heads."""
@@ -146,7 +154,9 @@ class Layer:
         return self._known[question]
 
     def intact(self) -> Call:
-        """The call, if it is still what it was when it was seen."""
+        """The call, if it was understood and is still what it was when it was seen."""
+        if self.reason:
+            raise RegardError(f"{self.name} attended in a way that was not understood: {self.reason}")
         if self.call is None:
             kept = ", ".join(
                 sorted(str(question[0]) for question in self._known if isinstance(question, tuple))
@@ -168,10 +178,26 @@ class Layer:
         return html(self)
 
     def __repr__(self) -> str:
+        if self.reason:
+            return f"<{self.name}: not understood: {self.reason}>"
         return f"<{self.name}: {' × '.join(map(str, self.shape))}>"
 
 
 _SAME: dict[str, tuple[str, *tuple[int, ...]]] = {"logsumexp": ("entropy",), "peak": ("top", 1)}
+
+
+def check_question(question: object) -> None:
+    """Raise unless this is a question that a call can answer."""
+    match (question,) if isinstance(question, str) else question:
+        case ("entropy" | "received" | "logsumexp" | "peak",):
+            return
+        case ("top", int() as count) if count > 0:
+            return
+        case ("map", int() as height, int() as width) if height > 0 and width > 0:
+            return
+    raise RegardError(
+        f"ask={question!r}: ask for 'entropy', 'received', 'logsumexp', 'peak', ('top', n) or ('map', height, width)"
+    )
 
 
 def _question(call: Call, question: tuple[str, *tuple[int, ...]]) -> evidence.Question[Any]:
@@ -184,9 +210,7 @@ def _question(call: Call, question: tuple[str, *tuple[int, ...]]) -> evidence.Qu
             return evidence.Ranking(call, count)
         case ("map", int() as height, int() as width):
             return evidence.Pooling(call, height, width)
-    raise RegardError(
-        f"ask={question!r}: ask for 'entropy', 'received', 'logsumexp', 'peak', ('top', n) or ('map', height, width)"
-    )
+    raise RegardError(f"ask={question!r} has no answer")
 
 
 def _tensors(call: Call) -> Iterator[tuple[str, Tensor]]:

@@ -60,6 +60,15 @@ class Seen:
         """
         if self.model is None:
             raise RegardError("what was loaded from a file has no model to run: watch the model itself")
+        if not self.layers:
+            raise RegardError(
+                "no attention call was seen, so there is no head to drop: run the model while it is watched"
+            )
+        for layer in self.layers:
+            if len(layer.shape) < 3:
+                raise RegardError(
+                    f"{layer!r} has no heads to drop: choose other layers with watch(model, layers=…)"
+                )
         heads = {layer.name: layer.shape[-3] for layer in self.layers}
         return importance(self.model, heads, metric)
 

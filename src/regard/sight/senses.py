@@ -44,8 +44,8 @@ def picture_of_class(sorter: Sorter, given: Any, *, title: str = "") -> Overlay 
     model: Any = sorter.model
     with evaluating(model), watch(model) as seen:
         model.predict(batch)
-    if not seen.names:
-        raise RegardError(f"a {model.config.KIND} model has no attention to look at")
+        if not seen.names:
+            raise RegardError(f"a {model.config.KIND} model has no attention to look at")
     if isinstance(model, Fusion):
         return _exchanged(model, batch, seen, title)
     if not hasattr(model.encoder, "blocks") or not isinstance(batch, Images | Sounds):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -11,12 +11,14 @@ from torch import Tensor, nn
 
 from regard.attention.biases import TensorBias
 from regard.attention.call import Call
-from regard.attention.seams import Bystander, standing
-from regard.sight.callers import caller, module_names, refuse_captured
+from regard.attention.seams import Bystander, reason_of, standing
+from regard.errors import RegardError, warn
+from regard.sight.callers import caller, choose_modules, module_names, refuse_captured
 from regard.sight.interpose import interposed
-from regard.sight.layer import Layer
+from regard.sight.layer import Layer, check_question
 from regard.sight.seen import Seen
 from regard.sight.selection import Choice, select
+from regard.sight.unseen import why_unseen
 
 Question = str | tuple[str, *tuple[int, ...]]
 
@@ -41,39 +43,84 @@ def watch(
     one more pass. `layers` chooses modules by the end of their path (or a function of the path), `heads` and `batch`
     choose within a call. With keep="evidence" the questions in `ask` ("entropy", ("top", 5), ("map", 64, 64)) are
     answered at once and the calls are let go.
+
+    Looking never stops a model. A call that cannot be understood is recorded with the reason, and a warning says so at
+    the end; so it does when no call was seen at all.
     """
+    if keep not in ("calls", "evidence"):
+        raise RegardError(f"watch(keep={keep!r}): keep 'calls' or 'evidence'")
+    if isinstance(ask, str):
+        raise RegardError(f"watch(ask={ask!r}): give a list of questions, [{ask!r}]")
+    for question in ask:
+        check_question(question)
     names = module_names(model)
-    wanted = layers if callable(layers) or layers is None else _ending_in(layers)
+    wanted = choose_modules(names, layers)
     seen = Seen(model=model)
     watcher = _Watcher(
         seen, names, wanted, partial(select, batch=batch, heads=heads), ask if keep == "evidence" else None
     )
     with interposed(), standing(watcher):
         yield seen
+    said = watcher.blind_spots()
+    if said:
+        warn(said)
 
 
 @dataclass(eq=False)
 class _Watcher(Bystander):
     seen: Seen
     names: dict[int, str]
-    wanted: Callable[[str], bool] | None
+    wanted: frozenset[str]
     chosen: Callable[[Call], Call]
     ask: Sequence[Question] | None
+    passed: dict[str, None] = field(
+        default_factory=dict
+    )  # modules that attended but were not wanted, in order
 
     def __post_init__(self) -> None:
-        """Whoever asks later finds the log-sum-exp when he asks; only of who asks at once is it known that he will."""
+        """Ask kernels for the log-sum-exp only if questions that need it are answered at once."""
         asked = {question if isinstance(question, str) else question[0] for question in self.ask or ()}
         self.hears = bool(asked - {"entropy", "logsumexp"})
 
     def see(self, call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None) -> None:
-        name = caller(self.names, within)
-        if name is None or not (self.wanted is None or self.wanted(name)):
+        name = self._wanted(within)
+        if name is None:
             return
+        try:
+            layer = self._layer(name, call, level)
+        except Exception as error:  # the model has done nothing wrong: it goes on
+            layer = Layer.missed(name, reason_of(error))
+        self.seen.layers.append(layer)
+
+    def miss(self, reason: str, within: str = "") -> None:
+        name = self._wanted(within)
+        if name is not None:
+            self.seen.layers.append(Layer.missed(name, reason))
+
+    def blind_spots(self) -> str:
+        """What a warning says about calls that were not seen or not understood; empty when there is nothing to say."""
+        if not self.seen.layers:
+            return why_unseen(self.seen.model, self.names, self.wanted, list(self.passed))
+        missed = [layer for layer in self.seen.layers if not layer.understood]
+        if not missed:
+            return ""
+        count = f"{len(missed)} of {len(self.seen.layers)} attention calls were not understood"
+        return f"{count}; the first, of {missed[0].name}: {missed[0].reason}"
+
+    def _wanted(self, within: str) -> str | None:
+        """The module that is attending, if it is one of those wanted."""
+        name = caller(self.names, within)
+        if name is None or name in self.wanted:
+            return name
+        self.passed.setdefault(name)
+        return None
+
+    def _layer(self, name: str, call: Call, level: Tensor | None) -> Layer:
         refuse_captured(name, call.query.device)
         with torch.no_grad():
             chosen = self.chosen(call)
             layer = Layer.of(name, _held(chosen), level if chosen is call else None)
-            self.seen.layers.append(layer if self.ask is None else _answered(layer, self.ask))
+            return layer if self.ask is None else _answered(layer, self.ask)
 
 
 def _answered(layer: Layer, questions: Sequence[Question]) -> Layer:
@@ -93,8 +140,3 @@ def _held(call: Call) -> Call:
     ):
         return call  # as it is: making another takes longer than the rest of seeing it
     return replace(call, query=own(call.query), key=own(call.key), bias=bias)
-
-
-def _ending_in(ends: Sequence[str]) -> Callable[[str], bool]:
-    chosen = [ends] if isinstance(ends, str) else list(ends)
-    return lambda name: any(name == end or name.endswith("." + end) for end in chosen)
