@@ -61,9 +61,9 @@ def together(
 
 def one(folder: Path, name: str, rank: int, *, rows: int, stop: int, **changes: Any) -> None:
     """What one process does."""
-    run, spare = changes.pop("run", name), changes.pop("spare", False)
-    resume, poison = changes.pop("resume", False), changes.pop("poison", False)
-    model, feed, notes = toy(spare=spare).double(), Words(23, size=rows), Notebook()
+    run, resume, poison = changes.pop("run", name), changes.pop("resume", False), changes.pop("poison", False)
+    made = {option: changes.pop(option) for option in ("spare", "dropout", "counting") if option in changes}
+    model, feed, notes = toy(**made).double(), Words(23, size=rows), Notebook()
     if rank:  # all begin with the first one's weights, whatever they had
         torch.nn.init.zeros_(model.inner.weight)
     if poison and rank == 1:
@@ -112,6 +112,11 @@ def main(folder: Path) -> None:
     together(folder, "pair-single-rows", size=2, rows=1, accumulate=2)
     together(folder, "stopped", size=2, stop=5, run="halves")
     together(folder, "resumed", size=3, resume=True, run="halves")
+    for size in (2, 3):
+        noisy = {"size": size, "rows": 7, "dropout": 0.3, "counting": True, "accumulate": 2, "save": 2}
+        together(folder, f"noisy-{size}", **noisy)
+        together(folder, f"noisy-{size}-stopped", stop=5, run=f"noisy-{size}-halves", **noisy)
+        together(folder, f"noisy-{size}-resumed", resume=True, run=f"noisy-{size}-halves", **noisy)
     together(folder, "poisoned", size=2, poison=True, fails=True)
 
 

@@ -80,6 +80,20 @@ def test_one_process_that_is_asked_to_stop_stops_all_at_the_same_update(trained:
     assert [line[0] for line in told(trained, "resumed")["updates"]] == list(range(6, 13))
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_several_processes_with_dropout_are_resumed_to_the_bit(size: int, trained: Path) -> None:
+    assert told(trained, f"noisy-{size}-stopped")["step"] == 5
+    for rank in range(size):
+        whole, resumed = (
+            load_file(trained / f"{name}-{rank}.safetensors")
+            for name in (f"noisy-{size}", f"noisy-{size}-resumed")
+        )
+        assert same(whole, resumed)
+        assert whole["batches"] == 2 * 12  # the parts of twelve updates: what was tried out is not counted
+    whole, resumed = (told(trained, name)["updates"] for name in (f"noisy-{size}", f"noisy-{size}-resumed"))
+    assert whole[5:] == resumed
+
+
 def test_a_loss_that_is_not_finite_in_one_process_stops_all(trained: Path) -> None:
     errors = [(trained / f"poisoned-{rank}.error").read_text() for rank in range(2)]
     assert errors[0] == errors[1]

@@ -19,7 +19,7 @@ VOCABULARY = 11
 class Toy(nn.Module):
     """Guesses each token from the one before it; the table is tied to the output."""
 
-    def __init__(self, *, dropout: float = 0.0, spare: bool = False) -> None:
+    def __init__(self, *, dropout: float = 0.0, spare: bool = False, counting: bool = False) -> None:
         super().__init__()
         self.table = nn.Embedding(VOCABULARY, 6)
         self.inner = nn.Linear(6, 6)
@@ -28,8 +28,15 @@ class Toy(nn.Module):
         self.output.weight = self.table.weight
         if spare:
             self.spare = nn.Linear(2, 2)  # which the loss does not depend on
+        self.counting = counting
+        if counting:
+            self.register_buffer(
+                "batches", torch.zeros(())
+            )  # seen in training; part of the weights that are kept
 
     def loss(self, batch: Sequences) -> Loss:
+        if self.counting and self.training:
+            self.batches += 1
         x = self.dropout(torch.tanh(self.inner(self.table(batch.tokens[:, :-1]))))
         after = batch.tokens[:, 1:]
         wrong = nn.functional.cross_entropy(

@@ -107,17 +107,24 @@ class Scored(nn.Module):
 def scored(model: nn.Module, world: World, *, first: Batch) -> nn.Module:
     """A model as what scores batches; with several processes, one that averages the gradients over them.
 
-    The first batch is tried out to see whether all weights take part: looking for those that do not costs time at
-    every update.
+    The first batch is tried out, once alone to see whether all weights take part (looking for those that do not costs
+    time at every update), and once together: DistributedDataParallel chooses the order in which it sums gradients
+    anew after its first backward pass, and sums of three or more processes depend on the order. So the first update
+    of a resumed training sums as the same update of one that was never stopped. Random numbers are drawn; what the
+    model keeps beside its weights, such as running means, is put back.
     """
     if world.size == 1:
         return Scored(model)
-    alone = Scored(model)
+    alone, kept = Scored(model), [(buffer, buffer.clone()) for buffer in model.buffers()]
     alone(first).total.backward()
     unused = any(weight.grad is None for weight in model.parameters() if weight.requires_grad)
-    model.zero_grad(set_to_none=True)
     somewhere = world.sum_(torch.tensor(float(unused), device=world.device)).item() > 0
-    return DistributedDataParallel(alone, find_unused_parameters=somewhere)
+    together = DistributedDataParallel(alone, find_unused_parameters=somewhere)
+    together(first).total.backward()
+    model.zero_grad(set_to_none=True)
+    for buffer, before in kept:
+        buffer.copy_(before)
+    return together
 
 
 def apart(module: nn.Module, *, sync: bool) -> AbstractContextManager[None]:

@@ -79,8 +79,10 @@ class Updater:
 
     def compute(self, work: Work, *, stop: bool) -> Pending:
         """Leave the summed gradients in the weights. Says `stop` to the other processes."""
+        if self._scored is None:
+            self._scored = scored(self.state.model, self.world, first=work.batches[0])
         seed = seed_of(self.seed, self.state.standing.step + 1, self.world.rank)
-        torch.manual_seed(seed)
+        torch.manual_seed(seed)  # after all that draws once a process, such as the batch that is tried out
         if self._replay is None:
             sums = self._computed(work, stop=stop)
             return Pending(sums, self._metrics, stop=stop)
@@ -100,8 +102,6 @@ class Updater:
 
     def _computed(self, work: Work, *, stop: bool) -> Float[Tensor, " n"]:
         """As it comes, part by part."""
-        if self._scored is None:
-            self._scored = scored(self.state.model, self.world, first=work.batches[0])
         model = self._scored
         self.state.optimiser.zero_grad(set_to_none=True)
         losses = []
