@@ -13,6 +13,7 @@ from regard.data.batches import Sequences
 from regard.errors import RegardError
 from regard.models.protocols import Loss
 from regard.training import checkpoints
+from regard.training.log import Log
 from regard.training.loop import train
 from regard.training.observers import Observer, Update
 
@@ -108,6 +109,92 @@ def test_signal_handlers_are_put_back(tmp_path: Path) -> None:
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [
+        *[
+            (options, number)
+            for options in ({}, {"ema": 0.9}, {"last": 2}, {"patience": 2})
+            for number in (1, 3)
+        ],
+        ({"ema": 0.9}, 4),  # of the last weights, after all updates
+        ({"last": 2}, 4),  # of the mean
+    ],
+)
+def test_stopped_in_an_evaluation_it_leaves_at_once_and_is_resumed_to_the_bit(
+    options: dict[str, float], number: int, tmp_path: Path
+) -> None:
+    count = 0
+
+    def interrupted(model: nn.Module) -> dict[str, float]:
+        nonlocal count
+        count += 1
+        if count == number:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise AssertionError("the evaluation went on")
+        return validation(model)
+
+    def run(name: str, *, resume: bool = False, evaluate=validation):  # type: ignore[no-untyped-def]
+        log = Log(tmp_path / name / "log.jsonl", clock=lambda: 0.0)
+        model, settings = toy(dropout=0.3), plan(rate=0.5, **options)
+        return train(
+            model,
+            Words(),
+            settings,
+            folder=tmp_path / name,
+            seed=1,
+            evaluate=evaluate,
+            resume=resume,
+            observers=[log],
+        )
+
+    whole = run("whole")
+    stopped = run("halves", evaluate=interrupted)
+    assert (stopped.stopped, stopped.step) == (True, min(4 * number, 12))
+    resumed = run("halves", resume=True)
+    assert same(resumed.weights, whole.weights)
+    assert (resumed.metrics, resumed.kind, resumed.step) == (whole.metrics, whole.kind, whole.step)
+    for name in ("log.jsonl", "checkpoints"):
+        assert contents(tmp_path / "halves" / name) == contents(tmp_path / "whole" / name)
+
+
+def contents(place: Path) -> dict[str, bytes]:
+    """What a file holds, or all files in a folder."""
+    return {each.name: each.read_bytes() for each in ([place] if place.is_file() else place.iterdir())}
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+    class Wild(Observer):
+        def stepped(self, update: Update) -> None:
+            if update.step == 5:
+                torch.nn.init.constant_(model.inner.bias, float("inf"))
+
+    model = toy()
+    told = r"after step 5 inner\.bias is not finite, so nothing is saved: .* lower training\.rate \(it is 0\.05\)"
+    with pytest.raises(RegardError, match=told):
+        train(model, Words(), plan(save=1), folder=tmp_path, seed=1, observers=[Wild()])
+    assert [each.step for each in checkpoints.found(tmp_path / "checkpoints")] == [3, 4]
+
+
+def test_a_rate_beyond_all_numbers_leaves_no_checkpoint_that_is_not_finite(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"after step 1 .* is not finite, so nothing is saved"):
+        train(toy(), Words(), plan(save=1, rate=1e39), folder=tmp_path, seed=1)
+    assert checkpoints.found(tmp_path / "checkpoints") == []
+
+
+def test_another_number_of_threads_on_resuming_is_said(tmp_path: Path) -> None:
+    train(toy(), Words(), plan(steps=4), folder=tmp_path, seed=1)
+    torch.set_num_threads(2)
+    try:
+        outcome = train(toy(), Words(), plan(), folder=tmp_path, seed=1, resume=True)
+    finally:
+        torch.set_num_threads(1)
+    assert outcome.notices == (
+        "resumed with threads 2 instead of 1: it will end with slightly other weights than without the break "
+        "(the same bits need --threads 1)",
+    )
+
+
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 def test_what_is_not_finite_stops_before_the_update(where: str, tmp_path: Path) -> None:
     class Fragile(Toy):
@@ -163,8 +250,10 @@ def test_evaluation_is_of_the_running_mean_and_training_goes_on_from_the_weights
     )
     powers = torch.tensor([0.8 ** (7 - i) for i in range(8)])
     expected = (torch.stack(path) * powers[:, None]).sum(0) / powers.sum()
-    torch.testing.assert_close(seen[-1], expected, rtol=0, atol=1e-5)
-    assert torch.equal(torch.cat([weight.flatten() for weight in model.parameters()]), seen[-1])
+    evaluated, last = seen[-2:]  # the last weights are evaluated in the end, to be compared
+    torch.testing.assert_close(evaluated, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(last, path[-1], rtol=0, atol=1e-5)
+    assert torch.equal(torch.cat([weight.flatten() for weight in model.parameters()]), evaluated)
     assert outcome.kind == "running mean"
 
 
@@ -234,13 +323,12 @@ def test_the_mean_of_the_last_checkpoints_is_left_in_the_model(tmp_path: Path) -
         folder=tmp_path,
         seed=1,
         observers=[Keep()],
-        evaluate=validation,
+        evaluate=scripted([1.0, 1.0, 1.0, 0.9]),
     )
     for name, weight in model.state_dict().items():
         expected = (kept[8][name] + kept[10][name] + kept[11][name]) / 3
         torch.testing.assert_close(weight, expected)
-    assert outcome.kind == "mean of 3 checkpoints"
-    assert outcome.metrics == validation(model)
+    assert (outcome.kind, outcome.metrics) == ("mean of 3 checkpoints", {"loss": 0.9})
     assert [each.step for each in checkpoints.found(tmp_path / "checkpoints")] == [8, 10, 11]
 
 

@@ -3,11 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import torch
 from training.toys import plan, toy
 
-from regard.errors import RegardError
 from regard.training import checkpoints
 from regard.training.shelf import Shelf
 from regard.training.state import State
@@ -21,7 +19,7 @@ def filled(folder: Path, steps: list[int], **changes: int) -> Shelf:
         for weight in state.model.parameters():
             torch.nn.init.constant_(weight, step)
         state.standing = replace(state.standing, step=step)
-        shelf.save(state)
+        shelf.save(state, made_with={})
     return shelf
 
 
@@ -73,17 +71,38 @@ def test_the_best_from_before_stays_until_a_checkpoint_knows_of_the_new(tmp_path
         shelf.save_best(state, {"a": torch.tensor(float(step))})
         found.append([each.step for each in checkpoints.found(tmp_path, "best")])
     assert found == [[4], [4, 8]]
-    shelf.save(state)
+    shelf.save(state, made_with={})
     assert [each.step for each in checkpoints.found(tmp_path, "best")] == [8]
-    assert shelf.best(8)["a"] == 8
+    assert shelf.best(8, [])["a"] == 8
 
 
-def test_best_weights_that_are_gone_are_missed(tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match="of step 8, are gone"):
-        Shelf(tmp_path, plan()).best(8)
+def test_best_weights_that_are_gone_are_missed_and_noted(tmp_path: Path) -> None:
+    notices: list[str] = []
+    assert Shelf(tmp_path, plan()).best(8, notices) is None
+    assert "the best weights, of step 8, are gone" in notices[0]
+
+
+def test_a_second_checkpoint_of_a_step_replaces_the_first(tmp_path: Path) -> None:
+    filled(tmp_path, [4, 8], keep=2)
+    state = State(toy(), plan())
+    state.standing = replace(state.standing, step=8, due=True)
+    new = Shelf(tmp_path, plan()).save(state, made_with={"threads": 3})
+    assert steps_in(tmp_path) == [4, 8]
+    assert checkpoints.found(tmp_path)[-1].path == new
+    assert checkpoints.found(tmp_path)[-1].about()["made_with"] == {"threads": 3}
 
 
 def test_left_overs_are_cleaned_when_a_shelf_is_opened(tmp_path: Path) -> None:
     (tmp_path / "step-00000004-0123456789abcdef.safetensors.part").write_bytes(b"half")
-    assert Shelf(tmp_path, plan()).open(resume=True, notices=[]) is None
+    notices: list[str] = []
+    assert Shelf(tmp_path, plan()).open(resume=True, notices=notices) is None
     assert list(tmp_path.iterdir()) == []
+    assert notices == ["there is no checkpoint yet: training starts at step 0"]
+
+
+def test_a_start_at_step_0_because_all_checkpoints_are_broken_is_said(tmp_path: Path) -> None:
+    shelf, notices = filled(tmp_path, [4, 8]), []
+    for each in checkpoints.found(tmp_path):
+        each.path.write_bytes(b"broken")
+    assert shelf.open(resume=True, notices=notices) is None
+    assert notices[-1] == "none of the 2 checkpoints is whole: training starts at step 0"

@@ -6,7 +6,7 @@ All processes see the same folder; the first one writes.
 import gc
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from regard.data.batches import Batch
 from regard.models.protocols import Loss, Trains
+from regard.training.signals import Interrupted, Interruption
 from regard.training.weights import weights_of
 
 Value = TypeVar("Value")
@@ -55,6 +56,22 @@ class World:
         heard = said if self.first else torch.zeros(int(size), dtype=torch.uint8, device=self.device)
         distributed.broadcast(heard, src=0)
         return json.loads(bytes(heard.tolist()))
+
+    def ask_first(self, work: Callable[[], Value], interruption: Interruption) -> Value | None:
+        """What the first process makes of work that can be left anywhere; None in the others, which wait for it.
+
+        If the first process is asked to stop meanwhile, `Interrupted` is raised in all.
+        """
+        made, stopped = None, False
+        if self.first:
+            try:
+                with interruption.at_once():
+                    made = work()
+            except Interrupted:
+                stopped = True
+        if self.share(stopped):
+            raise Interrupted
+        return made
 
     def spread(self, model: nn.Module) -> None:
         """Give every process the first one's weights."""

@@ -21,7 +21,8 @@ class Log(Observer):
 
     {"event": "update", "step": 7, "epoch": 0, "loss": 2.3, "metrics": {…}, "tokens": 812, "rate": 1e-4, "norm": 0.9,
     "seconds": 1.5}: loss and metrics are means over the tokens of the update. {"event": "evaluation", …} and, at the
-    end of a run, {"event": "end", …} have "step", "metrics" and "seconds". What is not finite is null.
+    end of a run, {"event": "end", …} have "step", "metrics" and "seconds"; the end also "weights", which they are, and
+    "others", the metrics of weights that were compared with them and not kept. What is not finite is null.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -69,7 +70,9 @@ class Log(Observer):
     def finished(self, outcome: Outcome) -> None:
         """The last line, unless the run is to be resumed."""
         if not outcome.stopped:
-            about = {"weights": outcome.kind, "metrics": dict(outcome.metrics)}
+            about: dict[str, Any] = {"weights": outcome.kind, "metrics": dict(outcome.metrics)}
+            if outcome.others:
+                about["others"] = {kind: dict(metrics) for kind, metrics in outcome.others.items()}
             self._write({"event": "end", "step": outcome.step, **about})
 
     def close(self) -> None:

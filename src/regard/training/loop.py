@@ -1,6 +1,7 @@
 """The training loop. It knows that a model has a loss, that a feed has an order, and what the settings say."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,18 +14,18 @@ from regard.data.batches import Feed
 from regard.errors import RegardError
 from regard.runs.settings import Training
 from regard.training.checkpoints import Checkpoint
+from regard.training.conditions import conditions, differences
 from regard.training.distribution import World, joined
+from regard.training.final import Final, better, finalise
 from regard.training.observers import Observer, Outcome, told
 from regard.training.shelf import Shelf
-from regard.training.signals import Interruption
+from regard.training.signals import Interrupted, Interruption
 from regard.training.state import Standing, State
 from regard.training.turns import turns
 from regard.training.update import Updater, Work
-from regard.training.weights import install, weights_of
+from regard.training.weights import weights_of
 
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
-
-SMALLER_IS_BETTER = ("loss", "perplexity", "wer", "cer")
 
 
 def train(
@@ -38,27 +39,31 @@ def train(
     observers: Sequence[Observer] = (),
     device: torch.device | str = "cpu",
     resume: bool = False,
+    interruption: Interruption
+    | None = None,  # opened by whoever calls; default: one for as long as this takes
 ) -> Outcome:
     """Train a model; leave checkpoints in folder/checkpoints and the final weights in the model.
 
     The final weights are the mean of the last checkpoints if `averaging.last` says so; otherwise the best, if there
-    is `patience`; otherwise the running mean, if there is one; otherwise the last.
+    is `patience`; otherwise the running mean, if there is one; otherwise the last. A mean is kept only if it is at
+    least as good on validation data as what would be kept without it.
 
     To resume is to call this again, with the same arguments and a model made in the same way: it goes on from the
     newest whole checkpoint, or from the beginning if there is none, and ends with the same weights. SIGTERM and
-    SIGINT end it after the update under way, saved, with `stopped`: a command then exits with `EXIT_STOPPED`.
+    SIGINT end it after the update or in the evaluation under way, saved, with `stopped`: a command then exits with
+    `EXIT_STOPPED`.
     """
     _check(model, settings, evaluate)
     with (
         joined(device) as world,
         told(observers if world.first else ()) as observer,
-        Interruption() as interruption,
+        nullcontext(interruption) if interruption is not None else Interruption() as asked,
     ):
         state = State(model.to(world.device).train(), settings)
         shelf = Shelf(folder / "checkpoints", settings)
-        training = _Training(state, settings, world, shelf, evaluate, observer)
+        training = _Training(state, settings, world, shelf, evaluate, observer, asked)
         training.begin(resume=resume)
-        stopped = _updates(training, feed, seed, interruption)
+        stopped = _updates(training, feed, seed, asked)
         return training.end(stopped=stopped)
 
 
@@ -67,7 +72,8 @@ def _updates(training: "_Training", feed: Feed[Any], seed: int, interruption: In
     state, settings, observer = training.state, training.settings, training.observer
     updater = Updater(state, settings, world=training.world, seed=seed)
     upcoming = _prepared(updater, feed, state.standing, settings.steps)
-    work, stopped = None if training.at_end else next(upcoming), False
+    stopped = training.evaluate_and_save(stopped=False) if state.standing.due else False
+    work = None if training.at_end or stopped else next(upcoming)
     while work is not None:
         observer.stepping(state.standing.step + 1)
         pending = updater.compute(work, stop=interruption.asked)
@@ -77,10 +83,9 @@ def _updates(training: "_Training", feed: Feed[Any], seed: int, interruption: In
             state.standing, step=update.step, epoch=work.turn.epoch, position=work.turn.position + 1
         )
         observer.stepped(update)
-        training.evaluate_if_due()
-        training.save_if_due(stopped=stopped)
+        stopped = training.evaluate_and_save(stopped=stopped)
         work = None if training.at_end or stopped else following
-    return stopped and not training.at_end
+    return stopped
 
 
 def _prepared(updater: Updater, feed: Feed[Any], standing: Standing, steps: int) -> Iterator[Work]:
@@ -118,9 +123,10 @@ class _Training:
         shelf: Shelf,
         evaluate: Evaluate | None,
         observer: Observer,
+        interruption: Interruption,
     ) -> None:
         self.state, self.settings, self.world, self.shelf = state, settings, world, shelf
-        self.evaluate, self.observer = evaluate, observer
+        self.evaluate, self.observer, self.interruption = evaluate, observer, interruption
         self.notices: list[str] = []
 
     @property
@@ -139,52 +145,84 @@ class _Training:
         path = self.world.share(None if found is None else str(found.path))
         step = self.world.share(None if found is None else found.step)
         if path is not None and step is not None:
-            self.state.restore(Checkpoint(Path(path), step))
+            checkpoint = Checkpoint(Path(path), step)
+            self.state.restore(checkpoint)
+            other = differences(checkpoint.about().get("made_with", {}), conditions(self.world))
+            self.notices += [other] if other is not None else []
         self.observer.started(self.state.model, step=self.state.standing.step, steps=self.settings.steps)
         for notice in self.notices:
             self.observer.noticed(notice)
 
-    def evaluate_if_due(self) -> None:
-        """Evaluate, with the running mean if there is one, and keep the weights if they are the best so far."""
-        if self.evaluate is None or not (self._due(self.settings.evaluate) or self.at_end):
-            return
-        if self.state.mean is None:
-            self._evaluate()
-        else:
-            with self.state.mean.installed():
+    def evaluate_and_save(self, *, stopped: bool) -> bool:
+        """Both where they are due; whether to stop. An evaluation that is interrupted is made first on resuming."""
+        standing = self.state.standing
+        evaluating = self.evaluate is not None and (
+            standing.due or self._due(self.settings.evaluate) or self.at_end
+        )
+        saving = self._due(self.settings.save) or stopped or self.at_end
+        if evaluating or saving:
+            self._refuse_what_is_not_finite()
+        if evaluating:
+            try:
+                if stopped:
+                    raise Interrupted
                 self._evaluate()
+                self.state.standing = replace(self.state.standing, due=False)
+            except Interrupted:
+                self.state.standing, stopped = replace(standing, due=True), True
+        if self.world.first and (saving or stopped or standing.due or self.at_end):
+            self.observer.saving(standing.step)
+            self.observer.saved(self.shelf.save(self.state, made_with=conditions(self.world)))
+        return stopped
+
+    def _refuse_what_is_not_finite(self) -> None:
+        """Of all processes, for all have the same weights."""
+        name = self.state.astray()
+        if name is not None:
+            raise RegardError(
+                f"after step {self.state.standing.step} {name} is not finite, so nothing is saved: earlier checkpoints "
+                f"are as they were; lower training.rate (it is {self.settings.rate:g}), warm up longer, or set "
+                "training.clip"
+            )
 
     def _evaluate(self) -> None:
+        """Evaluate, with the running mean if there is one, and keep the weights if they are the best so far."""
+        if self.state.mean is None:
+            self._evaluate_these()
+        else:
+            with self.state.mean.installed():
+                self._evaluate_these()
+
+    def _evaluate_these(self) -> None:
         standing, wanted = self.state.standing, self.settings.best
         metrics = self._measured()
         if wanted not in metrics:
             raise RegardError(
                 f"best = {wanted!r}, but the evaluation gives {', '.join(metrics) or 'nothing'}"
             )
-        better = _better(metrics[wanted], standing.best.get(wanted), smaller=wanted in SMALLER_IS_BETTER)
-        if better:
+        improved = better(metrics[wanted], standing.best.get(wanted), wanted)
+        if improved:
             standing = replace(standing, best=metrics, best_step=standing.step)
-        waited = 0 if better else standing.waited + 1
+        waited = 0 if improved else standing.waited + 1
         self.state.standing = replace(standing, metrics=metrics, waited=waited)
-        if better and self.world.first:
+        if improved and self.world.first:
             self.shelf.save_best(self.state, weights_of(self.state.model))
         self.observer.evaluated(standing.step, metrics)
 
     def _measured(self) -> dict[str, float]:
         """The metrics of the weights in the model: the first process finds them, the others wait."""
-        found: dict[str, float] = {}
-        if self.evaluate is not None and self.world.first:
-            self.state.model.eval()
-            with torch.no_grad():
-                found = {name: float(value) for name, value in self.evaluate(self.state.model).items()}
-            self.state.model.train()
-        return self.world.share(found)
+        model = self.state.model.eval()
+        try:
+            found = self.world.ask_first(lambda: self._metrics(model), self.interruption)
+        finally:
+            model.train()
+        return self.world.share(found or {})
 
-    def save_if_due(self, *, stopped: bool) -> None:
-        """A checkpoint every so often, when stopping, and at the end."""
-        if self.world.first and (self._due(self.settings.save) or stopped or self.at_end):
-            self.observer.saving(self.state.standing.step)
-            self.observer.saved(self.shelf.save(self.state))
+    def _metrics(self, model: nn.Module) -> dict[str, float]:
+        if self.evaluate is None:
+            return {}
+        with torch.no_grad():
+            return {name: float(value) for name, value in self.evaluate(model).items()}
 
     def _due(self, every: int) -> bool:
         return self.state.standing.step % every == 0
@@ -192,42 +230,24 @@ class _Training:
     def end(self, *, stopped: bool) -> Outcome:
         """Leave the final weights in the model of every process, and say which they are."""
         standing = self.state.standing
-        kind, metrics = "last", standing.metrics
+        final = Final(kind="last", metrics=standing.metrics)
         if not stopped:
-            kind, metrics = self._finalise(standing)
+            try:
+                measure = None if self.evaluate is None else self._measured
+                final = finalise(self.state, self.shelf, self.world, measure)
+            except Interrupted:
+                stopped = True
+        for notice in final.notices:
+            self.observer.noticed(notice)
         self.state.model.eval()
         outcome = Outcome(
             step=standing.step,
             weights=weights_of(self.state.model),
-            kind=kind,
-            metrics=metrics,
+            kind=final.kind,
+            metrics=final.metrics,
             stopped=stopped,
-            notices=tuple(self.notices),
+            notices=(*self.notices, *final.notices),
+            others=final.others,
         )
         self.observer.finished(outcome)
         return outcome
-
-    def _finalise(self, standing: Standing) -> tuple[str, Mapping[str, float]]:
-        kind, metrics = "last", standing.metrics
-        if self.settings.averaging.last:
-            if self.world.first:
-                weights, count = self.shelf.mean(standing.step, self.notices)
-                install(self.state.model, weights)
-                kind = f"mean of {count} checkpoints"
-            metrics = self._measured()
-        elif self.settings.patience and standing.best:
-            if self.world.first:
-                install(self.state.model, self.shelf.best(standing.best_step))
-            kind, metrics = f"best, of step {standing.best_step}", standing.best
-        elif self.state.mean is not None:
-            self.state.mean.install()
-            kind = "running mean"
-        self.world.spread(self.state.model)
-        return self.world.share(kind), metrics
-
-
-def _better(new: float, old: float | None, *, smaller: bool) -> bool:
-    """Whether a metric has improved. What is not a number never has."""
-    if new != new:
-        return False
-    return old is None or (new < old if smaller else new > old)

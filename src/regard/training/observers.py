@@ -31,6 +31,9 @@ class Outcome:
     metrics: Mapping[str, float]  # the evaluation of these weights; nothing, if none was asked for
     stopped: bool  # asked to stop by a signal: saved, and to be resumed
     notices: Sequence[str] = ()  # such as a broken checkpoint
+    others: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict
+    )  # weights that were compared and not kept: their kind → their evaluation
 
 
 class Observer:

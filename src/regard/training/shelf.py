@@ -1,5 +1,6 @@
 """The shelf: which checkpoints a training keeps, and which weights it ends with."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from torch import Tensor
@@ -26,14 +27,23 @@ class Shelf:
             if checkpoints.found(self.folder):
                 raise RegardError(f"{self.folder} has checkpoints already: resume, or use another folder")
             return None
-        return checkpoints.newest(
+        there = len(checkpoints.found(self.folder))
+        newest = checkpoints.newest(
             self.folder, broken=lambda each: notices.append(checkpoints.set_aside(each))
         )
+        if newest is None:
+            found = f"none of the {there} checkpoints is whole" if there else "there is no checkpoint yet"
+            notices.append(f"{found}: training starts at step 0")
+        return newest
 
-    def save(self, state: State) -> Path:
+    def save(self, state: State, *, made_with: Mapping[str, object]) -> Path:
         """A checkpoint; then, when it is safe, those that are no longer needed go."""
         step = state.standing.step
-        new = checkpoints.write(self.folder, step, state.tensors(), about=state.about())
+        about = {**state.about(), "made_with": made_with}
+        new = checkpoints.write(self.folder, step, state.tensors(), about=about)
+        for each in checkpoints.found(self.folder):
+            if each.step == step and each.path != new.path:  # made before the evaluation that was interrupted
+                each.path.unlink(missing_ok=True)
         recent = [each.step for each in checkpoints.found(self.folder)][-self.settings.keep :]
         checkpoints.prune(self.folder, {*recent, *self._averaged(step)})
         checkpoints.prune(self.folder, {state.standing.best_step}, "best")
@@ -45,12 +55,15 @@ class Shelf:
             self.folder, state.standing.step, weights, about=dict(state.standing.best), kind="best"
         )
 
-    def best(self, step: int) -> dict[str, Tensor]:
-        """The weights that were best, at this step."""
+    def best(self, step: int, notices: list[str]) -> dict[str, Tensor] | None:
+        """The weights that were best, at this step; None, and noted, if they are gone."""
         for each in checkpoints.found(self.folder, "best"):
             if each.step == step and each.intact():
                 return each.tensors()
-        raise RegardError(f"the best weights, of step {step}, are gone from {self.folder}, or broken")
+        notices.append(
+            f"the best weights, of step {step}, are gone from {self.folder}, or broken: the last are kept"
+        )
+        return None
 
     def mean(self, step: int, notices: list[str]) -> tuple[dict[str, Tensor], int]:
         """The mean of the last checkpoints up to a step, and of how many."""

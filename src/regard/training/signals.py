@@ -2,12 +2,18 @@
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
 EXIT_STOPPED = (
-    75  # what a process exits with that was asked to stop, has saved, and can be resumed (EX_TEMPFAIL)
+    75  # what a process exits with that was asked to stop, has lost nothing, and can be resumed (EX_TEMPFAIL)
 )
+
+
+class Interrupted(BaseException):
+    """Raised inside `Interruption.at_once`. Like KeyboardInterrupt it is no `Exception`: nothing catches it in passing."""
 
 
 class Interruption:
@@ -15,6 +21,7 @@ class Interruption:
 
     def __init__(self) -> None:
         self.asked = False
+        self._at_once = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interruption":
@@ -29,7 +36,21 @@ class Interruption:
         for name, before in self._before.items():
             signal.signal(name, before)
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Around what can be left anywhere: a signal, or one that is remembered, raises `Interrupted` here, once."""
+        self._at_once = True
+        try:
+            if self.asked:
+                raise Interrupted
+            yield
+        finally:
+            self._at_once = False
+
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.asked = True
+        # Never twice: the second would break what cleans up after the first.
+        first, self.asked = not self.asked, True
+        if first and self._at_once:
+            raise Interrupted

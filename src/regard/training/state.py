@@ -1,7 +1,7 @@
 """The state of a training: all that changes while it runs, and so all that a checkpoint has to hold."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ class Standing:
     best: Mapping[str, float] = field(default_factory=dict)  # of the best
     best_step: int = 0
     waited: int = 0  # evaluations since the best
+    due: bool = False  # the evaluation after this update was interrupted, and comes first
 
 
 class State:
@@ -58,6 +59,14 @@ class State:
         """The standing, as JSON takes it."""
         return asdict(self.standing)
 
+    def astray(self) -> str | None:
+        """A weight, or running mean of one, that is not finite, by its name; None if all are."""
+        means = {} if self.mean is None else self.mean.means
+        kept = weights_of(self.model) | {f"the running mean of {name}": mean for name, mean in means.items()}
+        numbers = {name: tensor for name, tensor in kept.items() if tensor.is_floating_point()}
+        sound = torch.stack([tensor.isfinite().all() for tensor in numbers.values()]).tolist()
+        return next((name for name, each in zip(numbers, sound, strict=True) if not each), None)
+
     def restore(self, checkpoint: Checkpoint) -> None:
         """Become what was kept, to the bit."""
         kept, name = checkpoint.tensors(), checkpoint.path.name
@@ -73,7 +82,10 @@ class State:
         torch.set_rng_state(kept["random/cpu"])
         if torch.cuda.is_available() and "random/cuda" in kept:
             torch.cuda.set_rng_state(kept["random/cuda"])
-        self.standing = Standing(**checkpoint.about())
+        about = checkpoint.about()
+        self.standing = Standing(
+            **{each.name: about[each.name] for each in fields(Standing) if each.name in about}
+        )
 
     def _restore_optimiser(self, kept: Mapping[str, Tensor], name: str) -> None:
         numbers = {weight: number for number, weight in enumerate(self._names)}

@@ -81,28 +81,28 @@ class Updater:
         """Leave the summed gradients in the weights. Says `stop` to the other processes."""
         if self._scored is None:
             self._scored = scored(self.state.model, self.world, first=work.batches[0])
+        model = self._scored
         seed = seed_of(self.seed, self.state.standing.step + 1, self.world.rank)
         torch.manual_seed(seed)  # after all that draws once a process, such as the batch that is tried out
         if self._replay is None:
-            sums = self._computed(work, stop=stop)
+            sums = self._computed(model, work, stop=stop)
             return Pending(sums, self._metrics, stop=stop)
         if attended():
             if self.settings.replay == "compiled":
                 raise RegardError(
                     'replay = "compiled": compiled blocks cannot be watched; train with replay = "recorded" to watch'
                 )
-            return Pending(self._computed(work, stop=stop), self._metrics, stop=stop)
+            return Pending(self._computed(model, work, stop=stop), self._metrics, stop=stop)
         record = self._replay.record_of(work.batches[0])
         if record is None:
             with self._replay.aside():
-                return Pending(self._computed(work, stop=stop), self._metrics, stop=stop)
+                return Pending(self._computed(model, work, stop=stop), self._metrics, stop=stop)
         torch.manual_seed(seed)  # again, for recording draws too
         record.compute()
         return Pending(record.found, self._metrics, stop=stop, record=record)
 
-    def _computed(self, work: Work, *, stop: bool) -> Float[Tensor, " n"]:
+    def _computed(self, model: nn.Module, work: Work, *, stop: bool) -> Float[Tensor, " n"]:
         """As it comes, part by part."""
-        model = self._scored
         self.state.optimiser.zero_grad(set_to_none=True)
         losses = []
         for number, batch in enumerate(work.batches, 1):
