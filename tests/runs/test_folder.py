@@ -64,7 +64,7 @@ def test_weights_come_back_to_the_bit(tmp_path) -> None:
     back = run.load_weights()
     assert back.keys() == weights.keys()
     assert all(torch.equal(back[name], weights[name]) for name in weights)
-    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["model.safetensors"]
+    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == {"model.safetensors", "SHA256SUMS"}
 
 
 def test_broken_weights_are_named(tmp_path) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor
 
-from regard.data.atomic import tidy, unfinished_in, write_atomically
+from regard.data.atomic import tidy, unfinished_in
 from regard.data.batches import END, PAD, START
 from regard.data.bounded import read_text
 from regard.data.notation import parse_settings
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError
+from regard.errors import RegardError, warn
+from regard.runs.digests import SUMS, Digests
 from regard.runs.finding import parse, resolve, written
 from regard.runs.lock import LOCK, locked
 from regard.runs.reading import plain
@@ -25,10 +26,13 @@ from regard.runs.tensor_file import Header, load_tensors, read_header
 
 
 class RunFolder:
-    """Where everything about a run is."""
+    """Where everything about a run is. With `accept_changes`, weights and tokenizers that are not those that training
+    wrote are read all the same.
+    """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], *, accept_changes: bool = False) -> None:
+        self.path, self.accept_changes = Path(path), accept_changes
+        self.digests = Digests(self.path)
         self.config = self.path / "config.json"
         self.weights = self.path / "model.safetensors"
         self.generation = self.path / "generation_config.json"
@@ -71,9 +75,9 @@ class RunFolder:
             yield cls.new(path, overwrite=overwrite)
 
     @classmethod
-    def existing(cls, path: str | os.PathLike[str]) -> "RunFolder":
+    def existing(cls, path: str | os.PathLike[str], *, accept_changes: bool = False) -> "RunFolder":
         """A folder that a training left, finished or not."""
-        run = cls(path)
+        run = cls(path, accept_changes=accept_changes)
         if not run.path.is_dir():
             raise RegardError(f"{path}: no such run; a run is the folder that `regard train` writes")
         if not run.recipe.is_file():
@@ -92,29 +96,32 @@ class RunFolder:
     def save_tokenizers(self, tokenizers: Mapping[str, Tokenizer]) -> None:
         """By side: source, and target if it has its own."""
         for side, tokenizer in tokenizers.items():
-            tokenizer.save(self.tokenizer_path(side))
+            self.digests.write(self.tokenizer_path(side), tokenizer.to_json())
 
     def load_tokenizers(self) -> dict[str, Tokenizer]:
         """What save_tokenizers wrote."""
         sides = [side for side in ("source", "target") if os.path.lexists(self.tokenizer_path(side))]
+        for side in sides:
+            self._refuse_changed(self.tokenizer_path(side))
         return {side: Tokenizer.load(self.tokenizer_path(side), within=self.path) for side in sides}
 
     def save_recipe(self, recipe: Recipe) -> None:
         """Resolved: every setting spelled out."""
-        write_atomically(self.recipe, written(recipe))
+        self.digests.write(self.recipe, written(recipe))
 
     def load_recipe(self) -> Recipe:
         """The recipe of the run."""
+        self._tell_changed(self.recipe)
         return resolve(parse(read_text(self.recipe, within=self.path), str(self.recipe)))
 
     def save_config(self, config: ModelConfig, labels: list[str] | None = None) -> None:
         """The model's config, and the names of its classes if it has any."""
         names = {} if labels is None else {"id2label": {str(i): label for i, label in enumerate(labels)}}
-        _write_json(self.config, {"model_type": f"regard-{config.KIND}", **plain(config), **names})
+        self._write_json(self.config, {"model_type": f"regard-{config.KIND}", **plain(config), **names})
 
     def load_config(self) -> dict[str, Any]:
         """What save_config wrote."""
-        return _read_json(self.config)
+        return self._read_json(self.config)
 
     def load_labels(self) -> list[str] | None:
         """The names of the classes, if the model has any."""
@@ -129,7 +136,7 @@ class RunFolder:
 
     def save_generation(self, decoding: Decoding) -> None:
         """In the words of Hugging Face's generation_config.json, and our own where it has none."""
-        _write_json(
+        self._write_json(
             self.generation,
             {
                 "bos_token_id": START,
@@ -150,16 +157,17 @@ class RunFolder:
 
     def load_generation(self) -> dict[str, Any]:
         """What save_generation wrote, or what somebody made of it."""
-        return _read_json(self.generation)
+        return self._read_json(self.generation)
 
     def save_weights(self, tensors: Mapping[str, Tensor]) -> None:
         """model.safetensors."""
         kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        write_atomically(self.weights, save(kept, {"format": "pt"}))
+        self.digests.write(self.weights, save(kept, {"format": "pt"}))
 
     def load_weights(self, device: str = "cpu") -> dict[str, Tensor]:
         """model.safetensors."""
         self._check_weights()
+        self._refuse_changed(self.weights)
         found = load_tensors(self.weights, within=self.path)
         return {name: tensor.to(device) for name, tensor in found.items()}
 
@@ -171,6 +179,42 @@ class RunFolder:
     def _check_weights(self) -> None:
         if not os.path.lexists(self.weights):
             raise RegardError(f"{self.path} has no model yet: finish it with `regard resume {self.path}`")
+
+    def accept(self) -> list[str]:
+        """Take the files as they are now; the names of those that are not as they were written."""
+        with locked(self.path):
+            known = (self.recipe, self.config, self.generation, self.weights)
+            return self.digests.accept(
+                path
+                for path in (*known, *(self.tokenizer_path(side) for side in ("source", "target")))
+                if path.exists()
+            )
+
+    def _refuse_changed(self, path: Path) -> None:
+        """Weights and tokenizers are not written by hand: one that changed is damaged, or was put there on purpose."""
+        if not self.accept_changes and not self.digests.as_written(path):
+            again = f"remove it and make it anew with `regard resume {self.path}`, " * (path == self.weights)
+            raise RegardError(
+                f"{path} is not the file that training wrote (its SHA-256 is not that in {SUMS}): take it from a copy, "
+                f"{again}or, if it was changed on purpose, say `regard info {self.path} --accept-changes`"
+            )
+
+    def _tell_changed(self, path: Path) -> None:
+        """Settings may be changed by hand, and whoever reads the run should know that they were."""
+        if not self.accept_changes and path.exists() and not self.digests.as_written(path):
+            warn(
+                f"{path} was changed after training wrote it, and is used as it is now; to be told no more, say "
+                f"`regard info {self.path} --accept-changes`"
+            )
+
+    def _write_json(self, path: Path, values: object) -> None:
+        self.digests.write(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+    def _read_json(self, path: Path) -> dict[str, Any]:
+        if not os.path.lexists(path):
+            raise RegardError(f"{path.parent} has no {path.name}: the run was never started properly")
+        self._tell_changed(path)
+        return parse_settings(read_text(path, within=path.parent), path)
 
     def _holds_something(self) -> bool:
         """Anything but what a start that failed or was killed has left."""
@@ -205,18 +249,8 @@ class RunFolder:
         for pattern in (
             "config.json", "model.safetensors", "generation_config.json", "README.md", "log.jsonl",
             "attention.jsonl",
-            "metrics.json", "tokenizer*.json", "best.safetensors", "*.png", "*.svg", "checkpoints/*", "recipe.yaml",
+            "metrics.json", "tokenizer*.json", "best.safetensors", "*.png", "*.svg", SUMS, "checkpoints/*", "recipe.yaml",
         ):  # fmt: skip
             for file in self.path.glob(pattern):
                 if file.is_file():
                     file.unlink()
-
-
-def _write_json(path: Path, values: object) -> None:
-    write_atomically(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not os.path.lexists(path):
-        raise RegardError(f"{path.parent} has no {path.name}: the run was never started properly")
-    return parse_settings(read_text(path, within=path.parent), path)

@@ -47,6 +47,7 @@ def load(
     device: str | torch.device | None = None,
     precision: str | None = None,
     compile: bool = False,
+    accept_changes: bool = False,
 ) -> Any:
     """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.caption([…])`,
     `.transcribe([…])`, `.score(…)`, whichever it can. Without a device, a GPU where there is one.
@@ -55,9 +56,13 @@ def load(
 
     With a precision (float32, bf16 or int8 on the CPU; float32, fp16 or bf16 on a GPU) it answers quicker and can no
     longer be trained; without one it is as it was trained. `compile` has a C compiler make kernels for the CPU.
+
+    Weights and tokenizers that are not those that training wrote are refused, unless you accept changes.
     """
     checkpoint = called(run)
-    folder = RunFolder.existing(run if checkpoint is None else checkpoint.path.parent.parent)
+    folder = RunFolder.existing(
+        run if checkpoint is None else checkpoint.path.parent.parent, accept_changes=accept_changes
+    )
     config = folder.load_config()
     described = {key: value for key, value in config.items() if key not in ("model_type", "id2label")}
     wanted = build(_Described, {"model": described}, where=str(folder.config)).model
