@@ -3,9 +3,10 @@
 import json
 from collections.abc import Callable
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
@@ -16,7 +17,10 @@ from regard.attention.masks import Mask
 from regard.attention.reach import Extent
 from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score
 from regard.data.atomic import write_atomically
+from regard.data.notation import parse_json
 from regard.errors import RegardError
+from regard.runs.tensor_file import load_tensors, read_header
+from regard.sight.evidence import rectangle
 from regard.sight.layer import Layer
 
 _FORMAT = "regard seen 1"
@@ -59,33 +63,58 @@ def save_layers(layers: list[Layer], path: str | PathLike[str]) -> None:
 
 
 def load_layers(path: str | PathLike[str]) -> list[Layer]:
-    """Read the calls that `save_layers` wrote."""
+    """Read the calls that `save_layers` wrote. Nothing in the file is believed before it was checked."""
+    if not Path(path).exists():
+        raise RegardError(f"{path} is not there")
     try:
-        with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
-            if about.get("format") != _FORMAT:
-                raise RegardError(
-                    f"{path} holds tensors, but not what was seen of a model: save it with seen.save"
-                )
-            get: Get = file.get_tensor
-            return [Layer.of(told["name"], _call(told, get)) for told in json.loads(about["layers"])]
-    except FileNotFoundError:
-        raise RegardError(f"{path} is not there") from None
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        if isinstance(error, RegardError):
-            raise
-        raise RegardError(f"{path} cannot be read as what was seen of a model: {error}") from error
+        about = read_header(path).about
+    except RegardError as error:
+        raise RegardError(f"{path} cannot be read as what was seen of a model: {error}") from None
+    if about.get("format") != _FORMAT:
+        raise RegardError(f"{path} holds tensors, but not what was seen of a model: save it with seen.save")
+    try:
+        told = parse_json(about.get("layers", ""), "the list of its calls")
+        tensors = load_tensors(path)  # each once, however often calls name it
+        return [Layer.of(_text(each["name"]), _call(each, tensors.__getitem__)) for each in told]
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+        said = (
+            " ".join(f"{type(error).__name__} {error}".split())
+            if not isinstance(error, RegardError)
+            else error
+        )
+        raise RegardError(f"{path} cannot be read as what was seen of a model: {str(said)[:300]}") from None
 
 
 def _call(told: dict[str, Any], get: Get) -> Call:
-    return Call(
-        get(told["query"]),
-        get(told["key"]),
+    query, key, scale = get(told["query"]), get(told["key"]), told["scale"]
+    if not (query.is_floating_point() and key.is_floating_point()):
+        raise RegardError(f"a query of {query.dtype} and a key of {key.dtype}: both are floats")
+    if isinstance(scale, bool) or not isinstance(scale, int | float):
+        raise RegardError(f"scale={scale!r} is no number")
+    heads = query.shape[-3] if query.ndim > 2 else 1
+    call = Call(
+        query,
+        key,
         None if told["mask"] is None else _make_mask(told["mask"], get),
-        None if told["bias"] is None else _make_bias(told["bias"], get),
+        None if told["bias"] is None else _make_bias(told["bias"], get, heads),
         _make_score(told["score"], get),
-        told["scale"],
+        scale,
     )
+    _try(call)
+    return call
+
+
+def _try(call: Call) -> None:
+    """Work out the corners of the weights, so that parts that do not belong together are found here and now."""
+    queries, keys = call.extent.queries, call.extent.keys
+    if queries and keys:
+        rectangle(call, torch.tensor(sorted({0, queries - 1})), torch.tensor(sorted({0, keys - 1})))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise RegardError(f"{value!r} is no name")
+    return value
 
 
 def _tell_mask(mask: Mask, extent: Extent, put: Put) -> dict[str, Any]:
@@ -150,12 +179,16 @@ def _tell_bias(bias: Bias, call: Call, put: Put) -> dict[str, Any]:
     return {"tensor": put(matrix)}  # type: ignore[arg-type]
 
 
-def _make_bias(told: dict[str, Any], get: Get) -> Bias:
+def _make_bias(told: dict[str, Any], get: Get, heads: int) -> Bias:
     if "alibi" in told:
-        return ALiBi(told["alibi"])
+        if told["alibi"] != heads:
+            raise RegardError(f"ALiBi for {told['alibi']} heads, where there are {heads}")
+        return ALiBi(heads)
     if "buckets" not in told:
         return TensorBias(get(told["tensor"]))
     table = get(told["buckets"])
+    if table.ndim != 2 or not table.is_floating_point() or type(told["far"]) is not int:
+        raise RegardError(f"buckets of shape {list(table.shape)} up to {told['far']!r}: a table is wanted")
     made = RelativeBuckets(table.shape[1], buckets=table.shape[0], far=told["far"], two_way=told["two_way"])
     made.table = nn.Parameter(table, requires_grad=False)
     return made
@@ -170,6 +203,10 @@ def _tell_score(score: Score, put: Put) -> dict[str, Any]:
 
 def _make_score(told: dict[str, Any], get: Get) -> Score:
     score = _SCORES[told["name"]]()
+    own = dict(score.named_parameters())
     for key, name in told["weights"].items():
-        setattr(score, key, nn.Parameter(get(name), requires_grad=False))
+        weight = get(name)
+        if key not in own or not weight.is_floating_point():
+            raise RegardError(f"a {told['name']} score with {key}: it has {', '.join(own) or 'no weights'}")
+        setattr(score, key, nn.Parameter(weight, requires_grad=False))
     return score
