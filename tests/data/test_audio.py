@@ -155,3 +155,18 @@ def test_sounds_together_are_filled_up_with_zeros():
 def test_a_tone_above_half_the_rate_is_refused():
     with pytest.raises(RegardError, match="frequency=4000"):
         tone(4_000, seconds=1, rate=8_000)
+
+
+def test_a_few_kilobytes_never_become_hours(tmp_path) -> None:
+    (tmp_path / "slow.wav").write_bytes(wav_of(Recording(torch.rand(2048) - 0.5, 1)))
+    slow = read_recording(str(tmp_path / "slow.wav"))
+    with pytest.raises(RegardError, match="1 samples a second, to be brought to 16000: at most 256 times"):
+        slow.at(16_000)
+    with pytest.raises(RegardError, match="1000000 samples a second, to be brought to 100"):
+        Recording(torch.rand(10), 1_000_000).at(100)
+
+
+def test_more_samples_than_memory_likes_are_refused_by_their_number(monkeypatch) -> None:
+    monkeypatch.setattr("regard.data.audio.MOST_NUMBERS", 5)
+    assert judge_wav(wav_of(Recording(torch.zeros(6), 8000))).what == "6 samples, more than 5: cut it"
+    assert isinstance(judge_wav(wav_of(Recording(torch.zeros(5), 8000))), Recording)

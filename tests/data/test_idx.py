@@ -66,7 +66,7 @@ def test_pictures_and_labels_must_belong_together(tmp_path):
         read_idx_pair(labels, labels)
     with pytest.raises(RegardError, match="3 axes, labels have 1"):
         read_idx_pair(images, images)
-    with pytest.raises(RegardError, match="not a file"):
+    with pytest.raises(RegardError, match="this is a folder"):
         read_idx(str(tmp_path))
     with pytest.raises(RegardError, match="no such file"):
         read_idx(str(tmp_path / "none"))

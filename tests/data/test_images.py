@@ -194,3 +194,11 @@ def test_a_folder_is_read_but_for_what_cannot_be(tmp_path):
 def test_a_frame_that_is_none_is_refused(wrong, as_a_user):
     with pytest.raises(RegardError, match=next(iter(wrong))):
         Frame(**{"height": 5, "width": 5, **wrong})
+
+
+def test_a_little_file_of_many_pixels_is_refused_before_it_is_unpacked() -> None:
+    data = BytesIO()
+    Image.new("L", (6000, 6000)).save(data, "PNG")
+    flaw = judge_image(data.getvalue(), Frame(height=4, width=4))
+    assert flaw.kind == "too many pixels"
+    assert "6000 × 6000 pixels, made to fill memory" in flaw.what

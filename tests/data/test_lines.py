@@ -190,7 +190,7 @@ def test_a_file_that_may_not_be_read(file, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     path = file(b"a")
-    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr("os.open", refuse)
     with pytest.raises(RegardError, match=r"cannot be read \(Permission denied\)"):
         [*read_lines(path)]
 

@@ -56,3 +56,11 @@ def test_a_few_samples_are_enough():
     for count in (1, 2, 5):
         assert len(resample(torch.ones(count), 8_000, to=11_025)) == math.ceil(count * 11_025 / 8_000)
     assert resample(torch.ones(4), 8_000, to=16_000).dtype == torch.float32
+
+
+def test_kernels_worked_out_on_the_way_give_the_same_bits(monkeypatch) -> None:
+    x = torch.rand(3001) * 2 - 1
+    before = resample(x, 11025, to=8000)
+    monkeypatch.setattr("regard.data.resampling._TABLE", 0)
+    monkeypatch.setattr("regard.data.resampling._AT_ONCE", 7001)
+    assert torch.equal(resample(x, 11025, to=8000), before)

@@ -22,6 +22,8 @@ from regard.data.lines import Flaw, Policy, Report
 from regard.data.resampling import resample
 from regard.errors import RegardError
 
+MOST_NUMBERS = 1 << 26  # samples of all channels: an hour of one at 16 kHz
+
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 
 
@@ -102,6 +104,10 @@ def judge_wav(data: bytes) -> Recording | Flaw:
         return Flaw("zero length", "of zero length")
     if len(values) % (layout.channels * layout.bytes):
         return Flaw("truncated", f"{len(values)} bytes of sound, not whole samples: truncated")
+    if len(values) // layout.bytes > MOST_NUMBERS:
+        return Flaw(
+            "too long", f"{len(values) // layout.bytes:,} samples, more than {MOST_NUMBERS:,}: cut it"
+        )
     numbers = _numbers(values, layout)
     if not np.isfinite(numbers).all():
         return Flaw("not finite", "holds values that are no numbers")

@@ -3,10 +3,8 @@
 import gzip
 import math
 import os
-import stat
 import struct
 import zlib
-from io import BufferedIOBase
 from typing import Literal
 
 import numpy as np
@@ -15,6 +13,7 @@ from jaxtyping import Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.data.bounded import Unpacked, opened
 from regard.errors import RegardError
 
 MOST_BYTES = 4 << 30
@@ -24,14 +23,8 @@ _NAMES = {"train": "train", "test": "t10k"}
 def read_idx(path: str) -> NDArray[np.uint8]:
     """The array in a file, gzip or plain. Only bytes are read: no set of pictures has anything else."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise RegardError(f"{path}: not a file")
-        with open(path, "rb") as file:
-            packed = file.peek(2)[:2] == b"\x1f\x8b"
-            unpacked: BufferedIOBase = gzip.GzipFile(fileobj=file) if packed else file
-            return _array(path, unpacked)
-    except FileNotFoundError:
-        raise RegardError(f"{path}: no such file") from None
+        with opened(path) as file:
+            return _array(path, Unpacked(path, file))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise RegardError(f"{path}: broken gzip file ({error}): fetch it again") from None
     except OSError as error:
@@ -69,7 +62,7 @@ def _found(folder: str, name: str) -> str:
     raise RegardError(f"{folder}: neither {name} nor {name}.gz is there")
 
 
-def _array(path: str, file: BufferedIOBase) -> NDArray[np.uint8]:
+def _array(path: str, file: Unpacked) -> NDArray[np.uint8]:
     head = file.read(4)
     if len(head) < 4:
         raise RegardError(f"{path}: {len(head)} bytes, not even a header")

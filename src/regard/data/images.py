@@ -25,6 +25,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from regard.data.bounded import grows_too_much
 from regard.data.files import Told, only_sound, read_each, read_one
 from regard.data.lines import Flaw, Policy, Report
 from regard.data.ranges import as_pixels
@@ -92,6 +93,11 @@ def judge_image(data: bytes, frame: Frame) -> UInt8[Tensor, "channels height wid
             return size
         if size[0] * size[1] > MOST_PIXELS:
             what = f"{size[0]} × {size[1]} pixels, more than {MOST_PIXELS // 1_000_000} million"
+            return Flaw("too many pixels", what)
+        if grows_too_much(len(data), 3 * size[0] * size[1]):
+            what = (
+                f"{len(data):,} bytes for {size[0]} × {size[1]} pixels, made to fill memory: save it smaller"
+            )
             return Flaw("too many pixels", what)
         with Image.open(BytesIO(data), formats=["PNG" if data.startswith(_PNG) else "JPEG"]) as image:
             image.load()

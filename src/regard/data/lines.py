@@ -9,9 +9,9 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
+from regard.data.bounded import Unpacked, opened
 from regard.errors import RegardError
 
 Policy = Literal["error", "skip"]  # what happens to a line that is no text: stop there, or drop it and say so
@@ -167,20 +167,14 @@ def _split(path: str, bound: int) -> Iterator[bytes]:
 
 def _pieces(path: str) -> Iterator[bytes]:
     """The bytes of a file, unpacked where it is gzip."""
-    if Path(path).is_dir():
-        raise RegardError(f"{path}: this is a folder, give a file")
     try:
-        with open(path, "rb") as file:
-            packed = file.peek(2)[:2] == b"\x1f\x8b"
-            unpacked: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
-            first = True
+        with opened(path) as file:
+            unpacked, first = Unpacked(path, file), True
             while piece := unpacked.read(_PIECE):
                 if first:
                     _refuse_binary(path, piece)
                     first = False
                 yield piece
-    except FileNotFoundError:
-        raise RegardError(f"{path}: no such file") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise RegardError(f"{path}: broken gzip file ({error}): fetch or pack it again") from None
     except OSError as error:

@@ -15,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.audio import judge_wav
-from regard.data.files import bytes_of
+from regard.data.bounded import check_growth, opened
+from regard.data.files import MOST_BYTES, bytes_of
 from regard.data.lines import Flaw, Policy, Report, dealing
 from regard.errors import RegardError
 
@@ -84,13 +85,17 @@ def _folder(folder: str) -> Iterator[tuple[str, bytes | Flaw]]:
 
 
 def _zip(path: str) -> Iterator[tuple[str, bytes | Flaw]]:
+    if not os.path.lexists(path):
+        raise RegardError(f"{path}: no such file or folder")
     try:
-        with zipfile.ZipFile(path) as file:
+        with opened(path, most=MOST_BYTES) as raw, zipfile.ZipFile(raw) as file:
+            size, unpacked = os.path.getsize(path), 0
             for entry in file.infolist():
                 if not entry.is_dir():
-                    yield entry.filename, _entry(file, entry)
-    except FileNotFoundError:
-        raise RegardError(f"{path}: no such file or folder") from None
+                    data = _entry(file, entry)
+                    unpacked += 0 if isinstance(data, Flaw) else len(data)
+                    check_growth(path, size, unpacked)
+                    yield entry.filename, data
     except (zipfile.BadZipFile, OSError) as error:
         raise RegardError(f"{path}: cannot be read as a zip file ({error})") from None
 

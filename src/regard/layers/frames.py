@@ -34,6 +34,11 @@ class Spectrum:
     def __post_init__(self) -> None:
         if min(self.rate, self.window, self.hop, self.bands) < 1 or self.hop > self.window:
             raise RegardError(f"{self}: at least 1 each, and a hop no longer than the window")
+        if max(self.rate, self.window) > 1_000_000 or self.bands * self.frequencies > 1 << 22:
+            raise RegardError(
+                f"rate={self.rate}, window={self.window}, bands={self.bands}: a rate and a window of at most 1,000,000, "
+                f"and filters of at most {1 << 22:,} numbers"
+            )
         if not self.depth > 0:
             raise RegardError(f"depth={self.depth}: decibels above 0")
         if self.silence is not None and not self.silence > 0:
