@@ -156,10 +156,9 @@ def finish(finished: "Finished") -> None:
 
 
 def _prepare(deterministic: bool, threads: int | None) -> None:
-    if threads is not None:
-        import torch
+    from regard.runs.ready import set_threads
 
-        torch.set_num_threads(threads)
+    set_threads(threads)
     if deterministic:
         from regard.training.precision import deterministic as be_deterministic
 

@@ -5,8 +5,11 @@ from typing import Any
 
 import torch
 
+from regard.errors import RegardError
 from regard.layers.lowered import packable
 from regard.runs.load import chosen_device, load
+
+MOST_THREADS = 1024  # each has a stack of its own
 
 
 def ready(
@@ -18,9 +21,17 @@ def ready(
     compile: bool = False,
 ) -> Any:
     """The run loaded, to answer and not to be trained."""
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     return load(run, device=device, precision=chosen_precision(device, precision), compile=compile)
+
+
+def set_threads(threads: int | None) -> None:
+    """Use so many threads of the CPU; None: as many as torch does by itself."""
+    if threads is None:
+        return
+    if not 1 <= threads <= MOST_THREADS:
+        raise RegardError(f"threads={threads}: from 1 to {MOST_THREADS}")
+    torch.set_num_threads(threads)
 
 
 def chosen_precision(device: str | None, precision: str | None) -> str | None:

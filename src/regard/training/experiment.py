@@ -14,6 +14,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.evaluating import evaluating
 from regard.runs.building import build_model
 from regard.runs.card import write_card
+from regard.runs.fitting import check_size
 from regard.runs.folder import RunFolder
 from regard.runs.load import chosen_device
 from regard.runs.lock import locked
@@ -77,6 +78,7 @@ def _go(
     run: RunFolder, recipe: Recipe, world: World, observers: Watchers, say: Say, *, resume: bool
 ) -> Finished:
     prepared = _prepared(run, recipe, world, say if world.first else lambda message: None, resume=resume)
+    check_size(prepared.config)
     torch.manual_seed(recipe.seed)
     model = build_model(prepared.config)
     if recipe.init is not None:

@@ -12,7 +12,10 @@ from regard.runs.settings import Training
 from regard.training.averaging import RunningMean
 from regard.training.checkpoints import Checkpoint
 from regard.training.optimiser import adamw
-from regard.training.weights import install, weights_of
+from regard.training.weights import install, same_shape, weights_of
+
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of a weight
+_OTHERS = "it was not written by this training; move it away to resume from an earlier one"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +71,12 @@ class State:
         return next((name for name, each in zip(numbers, sound, strict=True) if not each), None)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Become what was kept, to the bit."""
+        """Become what was kept, to the bit. Contents that are no training's are refused, whatever their digest."""
         kept, name = checkpoint.tensors(), checkpoint.path.name
+        standing = _standing(checkpoint.about(), name)
+        drawn = kept.get("random/cpu")
+        if drawn is None or drawn.dtype != torch.uint8 or drawn.shape != torch.get_rng_state().shape:
+            raise RegardError(f"{name} has no state of the random numbers to go on with: {_OTHERS}")
         install(self.model, _within("weights/", kept))
         self._restore_optimiser(_within("optimiser/", kept), name)
         if self.mean is not None:
@@ -78,17 +85,20 @@ class State:
                 raise RegardError(
                     f"{name} has no running mean to go on with: it was made with averaging.ema = 0"
                 )
+            for each, mean in self.mean.means.items():
+                same_shape(each, mean, means[each])
             self.mean.restore(means)
-        torch.set_rng_state(kept["random/cpu"])
-        if torch.cuda.is_available() and "random/cuda" in kept:
-            torch.cuda.set_rng_state(kept["random/cuda"])
-        about = checkpoint.about()
-        self.standing = Standing(
-            **{each.name: about[each.name] for each in fields(Standing) if each.name in about}
-        )
+        try:
+            torch.set_rng_state(drawn)
+            if torch.cuda.is_available() and "random/cuda" in kept:
+                torch.cuda.set_rng_state(kept["random/cuda"])
+        except (RuntimeError, TypeError):
+            raise RegardError(f"{name} has no state of the random numbers to go on with: {_OTHERS}") from None
+        self.standing = standing
 
     def _restore_optimiser(self, kept: Mapping[str, Tensor], name: str) -> None:
         numbers = {weight: number for number, weight in enumerate(self._names)}
+        parameters = [each for group in self.optimiser.param_groups for each in group["params"]]
         state: dict[int, dict[str, Tensor]] = {}
         for key, value in kept.items():
             entry, _, weight = key.partition("/")
@@ -96,10 +106,31 @@ class State:
                 raise RegardError(
                     f"{name} has trained {weight}, which is frozen now: resume with the same recipe"
                 )
+            shape = torch.Size() if entry == "step" else parameters[numbers[weight]].shape
+            if entry not in _MOMENTS or value.shape != shape or not value.is_floating_point():
+                raise RegardError(f"{name} keeps {entry} of {weight} as {list(value.shape)}: {_OTHERS}")
             state.setdefault(numbers[weight], {})[entry] = value
+        for number, entries in state.items():
+            if entries.keys() != {*_MOMENTS}:
+                raise RegardError(f"{name} keeps {', '.join(entries)} of {self._names[number]}: {_OTHERS}")
         if kept:
             # What had no gradient yet has no moments; the rates and decays are those of the settings, not kept ones.
             self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+
+
+def _standing(about: Mapping[str, Any], name: str) -> Standing:
+    try:
+        known = {each.name: about[each.name] for each in fields(Standing) if each.name in about}
+        found = Standing(**known)
+        counts = (found.step, found.epoch, found.position, found.best_step, found.waited)
+        values = [*found.metrics.items(), *found.best.items()]
+    except (TypeError, AttributeError):
+        raise RegardError(f"{name} does not say how far its training was: {_OTHERS}") from None
+    if "step" not in about or not all(type(each) is int and each >= 0 for each in counts):
+        raise RegardError(f"{name} counts {list(counts)}: {_OTHERS}")
+    if not all(type(value) in (int, float) for _, value in values):
+        raise RegardError(f"{name} has metrics that are no numbers: {_OTHERS}")
+    return found
 
 
 def _within(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
