@@ -109,9 +109,44 @@ def test_labels_are_read_as_text(file):
 
 
 def test_texts_are_lines_or_a_column(file):
-    assert [*read_text(file("a.txt", "one\n\ntwo"))] == ["one", "", "two"]
-    assert [*read_text(file("a.jsonl", '{"text": "one"}\n{"text": ""}\n'))] == ["one", ""]
+    report = Report()
+    assert [*read_text(file("a.txt", "one\n\n \t\u3000\ntwo"), report=report)] == ["one", "two"]
+    assert report.counts == {"empty": 2}
+    assert [*read_text(file("a.jsonl", '{"text": "one"}\n{"text": " "}\n'))] == ["one"]
+    assert [*read_text(file("b.csv", "text\none\n\n"))] == ["one"]
     assert [*read_text(file("a.tsv", "one\tun\n"), column=2)] == ["un"]
     assert [*read_text(file("a.tsv.gz", "en\tfr\none\tun\n"), column="en")] == ["one"]
     with pytest.raises(RegardError, match="no columns"):
-        read_text(file("a.txt", ""), column=2)
+        [*read_text(file("a.txt", ""), column=2)]
+
+
+def test_several_files_are_read_one_after_another_each_with_its_own_header(file, tmp_path):
+    file("part-2.tsv", "target\tsource\nzwei\ttwo\n")
+    file("part-1.tsv", "one\teins\n")
+    file("part-3.jsonl", '{"source": "three", "target": "drei"}\n')
+    expected = [("one", "eins"), ("two", "zwei"), ("three", "drei")]
+    assert [*read_pairs(str(tmp_path / "part-*"))] == expected
+    assert [*read_pairs([str(tmp_path / "part-[12].tsv"), str(tmp_path / "part-3.jsonl")])] == expected
+    report = Report()
+    file("part-4.tsv", "four\t\n")
+    [*read_pairs(str(tmp_path / "part-*"), policy="skip", report=report)]
+    assert str(report.first[0]).startswith(f"{tmp_path}/part-4.tsv:1: target: empty")
+    with pytest.raises(RegardError, match="no file matches"):
+        [*read_pairs(str(tmp_path / "none-*.tsv"))]
+    with pytest.raises(RegardError, match="no files"):
+        [*read_pairs([])]
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_that_file(file):
+    assert [*read_pairs(file("a[1].tsv", "one\tun\n"))] == [("one", "un")]
+
+
+def test_patterns_may_be_parallel(file, tmp_path):
+    for n, (source, target) in enumerate([("one", "un"), ("two", "deux")]):
+        file(f"{n}.en", source)
+        file(f"{n}.fr", target)
+    place = Parallel(str(tmp_path / "*.en"), str(tmp_path / "*.fr"))
+    assert [*read_pairs(place)] == [("one", "un"), ("two", "deux")]
+    file("2.en", "three")
+    with pytest.raises(RegardError, match=r"stands for 3 files and .* for 2"):
+        [*read_pairs(place)]

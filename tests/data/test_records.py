@@ -47,7 +47,10 @@ def test_a_header_with_the_usual_names_is_a_header(file):
         ("a.csv", b"one", "missing column"),
         ("a.csv", b'"a"b,c', "not CSV"),
         ("a.csv", b"a\rb,c", "not CSV"),
-        ("a.csv", b"", "missing column"),
+        ("a.csv", b"", "empty"),
+        ("a.tsv", b" \t ", "empty"),
+        ("a.jsonl", b"  ", "empty"),
+        ("a.jsonl", b'{"source": "a", "source": "b", "target": "c"}', "not JSON"),
         ("a.jsonl", b"{", "not JSON"),
         ("a.jsonl", b"[" * 90_000, "not JSON"),
         ("a.jsonl", b"7", "not a record"),
@@ -73,13 +76,6 @@ def test_a_bad_record_is_dropped_and_named(file, name, line, kind):
 
 
 @pytest.mark.parametrize("policy", ["error", "skip"])
-def test_a_quote_left_open_stops_for_what_follows_cannot_be_trusted(file, policy):
-    path = file("a.csv", 'a,b\n"one\ntwo, three",c\n')
-    with pytest.raises(RegardError, match=r"a.csv:2: a quoted field that does not end on its line"):
-        [*read_pairs(path, policy=policy)]
-
-
-@pytest.mark.parametrize("policy", ["error", "skip"])
 def test_a_missing_column_names_those_present(file, tmp_path, policy):
     parquet.write_table(pyarrow.table({"en": ["a"], "de": ["b"]}), tmp_path / "a.parquet")
     for path in [file("a.tsv", "en\tde\na\tb\n"), file("a.csv", "en,de\na,b\n"), str(tmp_path / "a.parquet")]:
@@ -102,9 +98,9 @@ def test_columns_that_make_no_sense(columns, named, as_a_user):
         read_pairs("a.tsv", columns=columns)
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a", "a.gz", "tsv", "a.parquet.gz", "a.tsv.zip"])
+@pytest.mark.parametrize("name", ["a.text", "a", "a.gz", "tsv", "a.parquet.gz", "a.tsv.zip"])
 def test_an_unknown_suffix_lists_the_known_ones(file, name):
-    with pytest.raises(RegardError, match=r"\.tsv, \.csv, \.jsonl, \.parquet"):
+    with pytest.raises(RegardError, match=r"\.tsv, \.csv, \.txt, \.jsonl, \.parquet"):
         [*read_pairs(file(name, "a\tb\n"))]
 
 
@@ -126,6 +122,39 @@ def test_parquet_rows_are_counted_from_one(tmp_path):
     table = pyarrow.table({"a": ["s1", None, "s3", "s4"], "b": ["t1", "t2", "t3", "\0"]})
     parquet.write_table(table, tmp_path / "a.parquet")
     report = Report()
-    found = [*read_pairs(str(tmp_path / "a.parquet"), policy="skip", report=report)]
+    found = [*read_pairs(str(tmp_path / "a.parquet"), columns=[1, 2], policy="skip", report=report)]
     assert found == [("s1", "t1"), ("s3", "t3")]
     assert [(problem.line, problem.kind) for problem in report.first] == [(2, "empty"), (4, "NUL")]
+
+
+HUGGING_FACE = [
+    {"id": str(n), "translation": {"en": en, "fr": fr}} for n, (en, fr) in enumerate([("a", "b")] * 3)
+]
+
+
+@pytest.mark.parametrize("columns", [["en", "fr"], ["translation.en", "translation.fr"]])
+def test_nested_columns_are_found_by_their_own_name_or_by_their_path(file, tmp_path, columns):
+    report = Report()
+    path = file("a.jsonl", "\n".join(map(json.dumps, HUGGING_FACE)))
+    assert [*read_pairs(path, columns=columns, report=report)] == [("a", "b")] * 3
+    assert report.layouts[path] == f"columns {columns[0]!r} and {columns[1]!r} of objects"
+    parquet.write_table(pyarrow.Table.from_pylist(HUGGING_FACE), tmp_path / "a.parquet")
+    assert [*read_pairs(str(tmp_path / "a.parquet"), columns=columns)] == [("a", "b")] * 3
+
+
+@pytest.mark.parametrize("policy", ["error", "skip"])
+def test_columns_that_nobody_named_are_listed_and_not_guessed(file, tmp_path, policy):
+    parquet.write_table(pyarrow.Table.from_pylist(HUGGING_FACE), tmp_path / "a.parquet")
+    for path in (file("a.jsonl", "\n".join(map(json.dumps, HUGGING_FACE))), str(tmp_path / "a.parquet")):
+        with pytest.raises(
+            RegardError, match=r"'id', 'translation.en', 'translation.fr'; say which"
+        ) as caught:
+            [*read_pairs(path, policy=policy)]
+        assert "data.columns=[translation.en,translation.fr]" in str(caught.value)
+
+
+def test_a_nested_name_that_stands_twice_is_not_guessed(file):
+    line = json.dumps({"human": {"en": "a", "fr": "b"}, "machine": {"en": "c", "fr": "d"}})
+    with pytest.raises(RegardError, match="2 columns are called 'en'"):
+        [*read_pairs(file("a.jsonl", line), columns=["en", "fr"])]
+    assert [*read_pairs(file("a.jsonl", line), columns=["machine.en", "human.fr"])] == [("c", "b")]

@@ -50,7 +50,7 @@ def read_sounds(
     """All recordings at one rate, and the files they came from: those that can be used."""
     pairs = [*read_each(told, judge_wav, policy=policy, report=report)]
     if not pairs:
-        raise RegardError(f"none of {len(told)} recordings can be used")
+        raise RegardError(f"none of {len(told)} recordings can be used{report.reasons if report else ''}")
     return [recording.at(rate) for _, recording in pairs], [each for each, _ in pairs]
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from regard.data.headers import Column, Wanted
 from regard.data.lines import LONGEST, Dealing, Flaw, Policy, Report, dealing, flaw_of
-from regard.data.records import Column, Wanted, read_records
+from regard.data.matching import matching
+from regard.data.records import read_records
 from regard.errors import RegardError
 
 MOST_BYTES = 512 << 20  # of one file: a picture of 50 megapixels, not compressed at all, takes less
@@ -57,18 +59,20 @@ def read_table(
     report: Report | None = None,
     limit: int = LONGEST,
 ) -> list[Told]:
-    """Files and what a CSV, TSV or JSONL tells about each; columns as in `read_pairs`. They are not opened yet."""
+    """Files and what a table, or several, tell about each; columns as in `read_pairs`. They are not opened yet."""
     dealt = dealing("file", policy, report)
-    folder = os.path.dirname(table)
     found = []
-    for line, fields in read_records(table, Wanted(usual=usual, columns=columns), limit=limit):
-        told = fields if isinstance(fields, Flaw) else _told(folder, *fields, limit=limit)
-        if isinstance(told, Flaw):
-            dealt.drop(table, line, told)
-        else:
-            found.append(told)
+    wanted = Wanted(usual=usual, columns=columns)
+    for path in matching(table):
+        folder = os.path.dirname(path)
+        for line, fields in read_records(path, wanted, limit=limit, report=report):
+            told = fields if isinstance(fields, Flaw) else _told(folder, *fields, limit=limit)
+            if isinstance(told, Flaw):
+                dealt.drop(path, line, told)
+            else:
+                found.append(told)
     if not found:
-        raise RegardError(f"{table}: names no file")
+        raise RegardError(f"{table}: names no file{dealt.report.reasons}")
     return found
 
 
@@ -84,6 +88,7 @@ def only_sound(
     if not kept:
         raise RegardError(
             f"none of {len(told)} files can be read, the first is {told[0].path if told else '—'}"
+            f"{report.reasons if report else ''}"
         )
     return kept
 

@@ -72,7 +72,7 @@ def read_images(
     judge = partial(judge_image, frame=frame)
     pairs = [*read_each(told, judge, policy=policy, report=report)]
     if not pairs:
-        raise RegardError(f"none of {len(told)} pictures can be used")
+        raise RegardError(f"none of {len(told)} pictures can be used{report.reasons if report else ''}")
     return torch.stack([pixels for _, pixels in pairs]), [each for each, _ in pairs]
 
 

@@ -47,11 +47,14 @@ class Problem:
 
 @dataclass
 class Report:
-    """The problems met so far: how many of each kind, and the first few in full."""
+    """The problems met so far: how many of each kind, and the first few in full; and how each file was read."""
 
     keep: int = 5
     counts: Counter[str] = field(default_factory=Counter)
     first: list[Problem] = field(default_factory=list)
+    layouts: dict[str, str] = field(
+        default_factory=dict
+    )  # file: the columns taken, and whether it has a header
 
     def note(self, problem: Problem) -> None:
         """Count a problem."""
@@ -64,11 +67,20 @@ class Report:
         """How many problems there were."""
         return self.counts.total()
 
+    @property
+    def kinds(self) -> str:
+        """How many problems of each kind."""
+        return ", ".join(f"{kind}: {count:,}" for kind, count in self.counts.most_common())
+
+    @property
+    def reasons(self) -> str:
+        """Why nothing is left, for the end of a message; nothing where there was no problem."""
+        return f"; dropped: {self.kinds}; the first: {self.first[0]}" if self.first else ""
+
     def __str__(self) -> str:
         told = [str(problem) for problem in self.first]
         if self.total > len(told):
-            kinds = ", ".join(f"{kind}: {count}" for kind, count in self.counts.most_common())
-            told.append(f"{self.total} problems in all ({kinds})")
+            told.append(f"{self.total} problems in all ({self.kinds})")
         return "\n".join(told)
 
 
