@@ -40,10 +40,17 @@ def test_a_header_of_other_names_stops_with_the_choices(file):
         (["text", "bonjour"], False),
         (["", ""], False),
         (["1", "en"], False),
+        (["source 0", "target 0"], False),
     ],
 )
 def test_a_first_row_is_a_header_if_all_of_it_are_names_of_columns(first, header):
     assert is_header(first, [["a b", "c d", "e f"]] * 3, PAIRS) == header
+
+
+def test_a_list_of_languages_has_no_header():
+    rows = [["english", "en"], ["french", "fr"], ["german", "de"]]
+    assert not is_header(rows[0], rows[1:], PAIRS)
+    assert is_header(["language", "name"], [["french", "français"], ["german", "de"]], PAIRS)
 
 
 def test_a_column_of_numbers_but_for_its_first_row_has_a_header(file):

@@ -54,7 +54,7 @@ def test_a_loaded_translator_gives_what_the_model_gave_when_it_was_trained(tmp_p
     answers = translator.translate(texts)
     assert len(answers) == 3
     assert answers[2] == ""
-    test = list(pairs_of(numbers(), "test", Report())())
+    test = list(pairs_of(numbers(), "test")())
     exact = sum(
         answer == target
         for answer, (_, target) in zip(translator.translate([s for s, _ in test]), test, strict=True)
@@ -229,8 +229,7 @@ def test_pairs_that_are_held_out_are_never_trained_on(tmp_path) -> None:
     table.write_text("".join(f"source {i % 50}\ttarget {i}\n" for i in range(200)), "utf-8")
     recipe = numbers(data={"kind": "pairs", "train": str(table), "held_out": 0.2})
     splits = {
-        split: {source for source, _ in pairs_of(recipe, split, Report())()}
-        for split in ("train", "valid", "test")
+        split: {source for source, _ in pairs_of(recipe, split)()} for split in ("train", "valid", "test")
     }
     assert all(splits.values())
     assert splits["train"].isdisjoint(splits["valid"] | splits["test"])

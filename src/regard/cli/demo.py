@@ -53,14 +53,13 @@ def show(run: "RunFolder", metrics: dict[str, float], device: str | None) -> Non
     from rich.console import Console
     from rich.table import Table
 
-    from regard.data.lines import Report
     from regard.runs.load import load
     from regard.runs.tasks.translation import pairs_of
     from regard.sight.pictures.curves import curves_of
     from regard.sight.translation import picture_of
 
     recipe, translator = run.load_recipe(), load(run.path, device=device)
-    pairs = sorted(pairs_of(recipe, "test", Report())(), key=lambda pair: len(pair[0]))
+    pairs = sorted(pairs_of(recipe, "test")(), key=lambda pair: len(pair[0]))
     step = max(1, len(pairs) // SHOWN)
     chosen = pairs[step // 2 :: step][:SHOWN]
     answers = translator.translate([source for source, _ in chosen])

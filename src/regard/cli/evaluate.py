@@ -11,6 +11,7 @@ EXAMPLES = """
 regard evaluate runs/numbers
 regard evaluate runs/en-de --on held-out.tsv --beam 5
 regard evaluate runs/en-de --on test.en,test.de --json
+regard evaluate runs/en-de --on pairs.csv --columns english,german
 regard evaluate runs/shakespeare --on sonnets.txt
 """
 
@@ -21,6 +22,14 @@ def evaluate(
         str | None,
         typer.Option(
             help="A file like those trained on (two parallel ones as SOURCE,TARGET). Default: the run's own test set.",
+            show_default=False,
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="The columns of --on to read, by name or number: english,french or 2,3. Default: those trained on.",
             show_default=False,
         ),
     ] = None,
@@ -46,11 +55,13 @@ def evaluate(
     metrics = evaluate_run(
         run,
         on=on,
+        columns=None if columns is None else [_column(each) for each in columns.split(",")],
         device=device,
         precision=precision,
         threads=threads,
         compile=compile,
         answers=answers,
+        say=say,
         **changes,
     )
     if json:
@@ -60,3 +71,7 @@ def evaluate(
         typer.echo(str(metric))
     if answers is not None:
         say(f"wrote {answers}")
+
+
+def _column(given: str) -> str | int:
+    return int(given) if given.strip().isdecimal() else given.strip()

@@ -1,8 +1,8 @@
 """Which columns of a table are wanted, and whether its first row names them.
 
 The rule, in this order. A first row is a header if columns are asked for by name; if it has the usual names (such as
-`source` and `target`); if all of its fields are names that columns commonly have; or if some column holds numbers in
-every row but the first. Otherwise it is a row like any other. Where a table names its columns and neither the usual
+`source` and `target`); if all of its fields are names that columns commonly have, which the rows after it are not; or
+if some column holds numbers in every row but the first. Otherwise it is a row like any other. Where a table names its columns and neither the usual
 names nor those asked for are among them, the reading stops and lists them: which ones are meant is never guessed.
 """
 
@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The columns asked for, or what they are called where nobody said."""
+    """The columns asked for; without a request, the usual names."""
 
     usual: Fields  # such as ("source", "target")
     columns: Sequence[Column] | None = None
@@ -85,7 +85,7 @@ class Wanted:
         return tuple(at for at in found if at is not None)
 
     def unsaid(self, path: str, present: Sequence[str]) -> str:
-        """That nobody said which of these columns are meant, and how to."""
+        """The error for columns that were not chosen, with an example of how to."""
         useful = [name for name in present if name.strip() and not set(_words(name)) <= _NUMBERING]
         chosen = ",".join((useful if len(useful) >= len(self.usual) else list(present))[: len(self.usual)])
         setting = f"[{chosen}]" if len(self.usual) > 1 else chosen
@@ -99,10 +99,9 @@ def is_header(first: Sequence[str], following: Sequence[Sequence[str]], wanted: 
     """Whether the first row of a table names its columns; the rule is at the top of this file."""
     if wanted.names is not None or all(place(name, first) is not None for name in wanted.usual):
         return True
-    fields = [field.strip().casefold() for field in first]
-    filled = [field for field in fields if field]
-    if filled and len({*filled}) == len(filled) and all(_is_name(field) for field in filled):
+    if _are_names(first) and not (following and all(map(_are_names, following))):
         return True
+    fields = [field.strip() for field in first]
     if any(map(_NUMBER.fullmatch, fields)):
         return False
     return any(field and holds_numbers(following, at) for at, field in enumerate(fields))
@@ -117,12 +116,13 @@ def holds_numbers(rows: Sequence[Sequence[str]], column: int) -> bool:
 def place(name: str, present: Sequence[str]) -> int | None:
     """Where a name stands: as it is, else in other letters or with space around it, else inside a nested column."""
     plain = name.strip().casefold()
-    for same in (
-        lambda other: other == name,
-        lambda other: other.strip().casefold() == plain,
-        lambda other: other.casefold().endswith(f".{plain}"),
+    folded = [other.strip().casefold() for other in present]
+    for matches in (
+        [other == name for other in present],
+        [other == plain for other in folded],
+        [other.endswith(f".{plain}") for other in folded],
     ):
-        found = [at for at, other in enumerate(present) if same(other)]
+        found = [at for at, same in enumerate(matches) if same]
         if len(found) > 1:
             raise RegardError(
                 f"{len(found)} columns are called {name!r}, among {listed(present)}: give numbers"
@@ -137,10 +137,12 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name[:40]) for name in names[:12]) + (" …" if len(names) > 12 else "")
 
 
-def _is_name(field: str) -> bool:
-    words = _words(field)
-    return bool(words) and all(word in _WORDS for word in words)
+def _are_names(row: Sequence[str]) -> bool:
+    """Whether all fields but the empty ones are names of columns, no two of them the same."""
+    filled = [field.strip().casefold() for field in row if field.strip()]
+    return len({*filled}) == len(filled) > 0 and all({*_words(field)} <= _WORDS for field in filled)
 
 
 def _words(field: str) -> list[str]:
-    return [word for word in re.split(r"[\W\d_]+", field.casefold()) if word]
+    """The words of a name, without a number at their ends: sentence1, source_text."""
+    return [word.rstrip("0123456789") or word for word in re.split(r"[\W_]+", field.casefold()) if word]

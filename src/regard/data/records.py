@@ -25,7 +25,7 @@ def format_of(path: str) -> str:
 def read_records(
     path: str, wanted: Wanted, *, limit: int, report: Report | None = None
 ) -> Iterator[tuple[int, Fields | Flaw]]:
-    """Line numbers, each with the wanted fields or why there are none. The report is told which columns were taken."""
+    """Line numbers, each with the wanted fields or why there are none. The report notes the columns taken."""
 
     def note(layout: str) -> None:
         if report is not None:
@@ -62,7 +62,7 @@ def _objects(path: str, wanted: Wanted, limit: int, note: Note) -> Iterator[tupl
 
 
 def _say(path: str, value: Any, wanted: Wanted, note: Note) -> None:
-    """Tell which columns are taken, by the first record; stop if nobody said which."""
+    """Note which columns are taken, by the first record; stop if they were not chosen."""
     if isinstance(value, list):
         note(f"columns {' and '.join(str(number + 1) for number in wanted.numbers)} of arrays")
         return

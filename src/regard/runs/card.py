@@ -7,12 +7,14 @@ from importlib.metadata import version
 
 from regard import __version__
 from regard.data.atomic import write_atomically
+from regard.data.pairs import Parallel
 from regard.runs.folder import RunFolder
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.settings import (
     CountingData,
     DigitData,
+    Files,
     ImageData,
     LabelledData,
     NumberData,
@@ -99,9 +101,10 @@ def _data(recipe: Recipe) -> str:
         case CountingData():
             return "ten random digits a sample, made by regard"
         case PairData() as data:
-            place = (
-                data.train if isinstance(data.train, str) else f"{data.train.source} and {data.train.target}"
-            )
+            if isinstance(data.train, Parallel):
+                place = f"{data.train.source} and {data.train.target}"
+            else:
+                place = _files(data.train)
             return f"`{place}`" + (f" in `{data.folder}`" if data.folder else "")
         case DigitData():
             return _DIGITS
@@ -112,4 +115,8 @@ def _data(recipe: Recipe) -> str:
         case SpokenData() as data:
             return f"spoken digits in `{data.train}`; the speaker {data.speaker} is never trained on"
         case TextData() | LabelledData() | ImageData() | SoundData() as data:
-            return f"`{data.train}`" + (f" in `{data.folder}`" if data.folder else "")
+            return f"`{_files(data.train)}`" + (f" in `{data.folder}`" if data.folder else "")
+
+
+def _files(files: Files) -> str:
+    return files if isinstance(files, str) else ", ".join(files)

@@ -1,12 +1,13 @@
 """Evaluating a run on its own test set, or on another file of the same kind."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from regard.data.atomic import write_atomically
+from regard.data.headers import Column
 from regard.data.lines import Report
 from regard.data.pairs import Parallel
 from regard.errors import RegardError
@@ -28,6 +29,7 @@ from regard.runs.settings import (
 )
 from regard.runs.tasks import classification, counting, language, same, sorting, telling, translation
 from regard.runs.tasks.prepared import likelihood
+from regard.runs.tasks.summary import dropped, layouts
 from regard.runs.teller import Teller
 from regard.runs.translator import Translator
 
@@ -36,29 +38,41 @@ def evaluate_run(
     run: str | os.PathLike[str],
     *,
     on: str | None = None,
+    columns: Sequence[Column] | None = None,
     device: str | None = None,
     precision: str | None = None,
     threads: int | None = None,
     compile: bool = False,
     answers: Path | None = None,
+    say: Callable[[str], None] = lambda message: None,
     **changes: Any,
 ) -> list[Metric]:
-    """The metrics of a run. `on` names another file than its test set; `beam=…`, `bleu=…` as in `Decoding`."""
+    """The metrics of a run. `on` names another file than its test set, of which `columns` are read, by name or number;
+    `beam=…`, `bleu=…` as in `Decoding`. `say` is told which columns were taken, and what was dropped.
+    """
     folder = RunFolder.existing(run)
     recipe = folder.load_recipe()
     loaded = ready(run, device=device, precision=precision, threads=threads, compile=compile)
+    recipe, report = _elsewhere(recipe, on, columns), Report()
     if isinstance(loaded, Translator):
         loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
-        return _translation(loaded, _elsewhere(recipe, on), answers)
-    if isinstance(loaded, Teller):
+        metrics = _translation(loaded, recipe, answers, report)
+    elif isinstance(loaded, Teller):
         loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
-        return _telling(loaded, _elsewhere(recipe, on), answers)
-    if changes or answers is not None:
-        asked = ", ".join([*changes, *(["answers"] if answers is not None else [])])
+        metrics = _telling(loaded, recipe, answers, report)
+    elif changes or answers is not None:
+        wanted = ", ".join([*changes, *(["answers"] if answers is not None else [])])
         raise RegardError(
-            f"--{asked}: only for translators, captioners and transcribers; {run} is a {recipe.model.KIND} model"
+            f"--{wanted}: only for translators, captioners and transcribers; {run} is a {recipe.model.KIND} model"
         )
-    recipe, report = _elsewhere(recipe, on), Report()
+    else:
+        metrics = _likelihood(loaded, recipe, report)
+    for line in [*layouts(report), *dropped(report)]:
+        say(line)
+    return metrics
+
+
+def _likelihood(loaded: Any, recipe: Recipe, report: Report) -> list[Metric]:
     match recipe.data:
         case TextData() as data:
             texts = language.texts_of(data, report)["test"]
@@ -76,10 +90,12 @@ def evaluate_run(
     return likelihood(loaded.model, feed)
 
 
-def _translation(translator: Translator, recipe: Recipe, answers: Path | None) -> list[Metric]:
-    pairs = list(translation.pairs_of(recipe, "test", Report())())
+def _translation(
+    translator: Translator, recipe: Recipe, answers: Path | None, report: Report
+) -> list[Metric]:
+    pairs = list(translation.pairs_of(recipe, "test")(report))
     if not pairs:
-        raise RegardError("nothing to evaluate on: no pairs")
+        raise RegardError(f"nothing to evaluate on: no pairs{report.reasons}")
     sources, references = zip(*pairs, strict=True)
     translations = translator.translate(sources)
     if answers is not None:
@@ -87,8 +103,8 @@ def _translation(translator: Translator, recipe: Recipe, answers: Path | None) -
     return translation_metrics(translations, references, tokenize=translator.decoding.bleu)
 
 
-def _telling(teller: Teller, recipe: Recipe, answers: Path | None) -> list[Metric]:
-    questions = telling.splits_of(recipe, Report())["test"].questions()
+def _telling(teller: Teller, recipe: Recipe, answers: Path | None, report: Report) -> list[Metric]:
+    questions = telling.splits_of(recipe, report)["test"].questions()
     told = telling.tell(teller.model, teller.tokenizer, teller.decoding, questions)
     if answers is not None:
         _write(answers, "answer", told)
@@ -100,9 +116,11 @@ def _write(path: Path, what: str, rows: Iterable[Sequence[str]]) -> None:
     write_atomically(path, f"source\treference\t{what}\n" + "\n".join(lines) + "\n")
 
 
-def _elsewhere(recipe: Recipe, on: str | None) -> Recipe:
+def _elsewhere(recipe: Recipe, on: str | None, columns: Sequence[Column] | None) -> Recipe:
     """The recipe with another test set."""
     if on is None:
+        if columns is not None:
+            raise RegardError(f"--columns {','.join(map(str, columns))}: of which file? Name it with --on")
         return recipe
     data = recipe.data
     if isinstance(data, NumberData):
@@ -110,10 +128,28 @@ def _elsewhere(recipe: Recipe, on: str | None) -> Recipe:
     if isinstance(data, PairData):
         source, comma, target = on.partition(",")
         if comma:  # two files have no columns
+            if columns is not None:
+                raise RegardError(f"--columns with --on {on}: two parallel files have no columns")
             return replace(recipe, data=replace(data, folder="", columns=None, test=Parallel(source, target)))
-        return replace(recipe, data=replace(data, folder="", test=on))
-    if isinstance(data, TextData | LabelledData):
-        return replace(recipe, data=replace(data, folder="", train=on, valid=on, test=on))
-    if isinstance(data, ImageData | SoundData):
-        return replace(recipe, data=replace(data, folder="", train=on, valid=on, test=on))
+        return replace(recipe, data=replace(data, folder="", test=on, **_columns(columns)))
+    if isinstance(data, TextData):
+        data = replace(data, folder="", train=on, valid=on, test=on)
+        if columns is not None:
+            data = replace(data, column=_one(columns), unit="lines")
+        return replace(recipe, data=data)
+    if isinstance(data, LabelledData | ImageData | SoundData):
+        moved = replace(data, folder="", train=on, valid=on, test=on, **_columns(columns))
+        return replace(recipe, data=moved)
     raise RegardError(f"--on {on}: the test data of {data.KIND} is always its own")
+
+
+def _columns(columns: Sequence[Column] | None) -> dict[str, Any]:
+    if columns is not None and len(columns) != 2:
+        raise RegardError(f"--columns {','.join(map(str, columns))}: give two, such as english,french or 2,3")
+    return {} if columns is None else {"columns": tuple(columns)}
+
+
+def _one(columns: Sequence[Column]) -> Column:
+    if len(columns) != 1:
+        raise RegardError(f"--columns {','.join(map(str, columns))}: give one, that of the texts")
+    return columns[0]

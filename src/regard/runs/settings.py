@@ -14,6 +14,8 @@ MOST_TOKENS = 1_000_000  # of a vocabulary, or of a text
 MOST_BEAM = 1000
 LARGEST_SEED = 2**63 - 1
 
+Files = str | tuple[str, ...]  # a file, a pattern such as part-*.tsv, or several of them
+
 
 def _at_least(settings: object, least: float, *names: str) -> None:
     for name in names:
@@ -78,13 +80,15 @@ class _FileData:
 
 @dataclass(frozen=True, kw_only=True)
 class PairData(_FileData):
-    """Sources and targets from files: two parallel ones, or one with both in columns (.tsv, .csv, .jsonl, .parquet)."""
+    """Sources and targets from files: two parallel ones, or some with both in columns (.tsv, .csv, .txt, .jsonl,
+    .parquet).
+    """
 
     KIND: ClassVar[str] = "pairs"
-    train: Parallel | str
-    valid: Parallel | str | None = None
-    test: Parallel | str | None = None
-    columns: tuple[str | int, str | int] | None = None  # of source and target; default the first two
+    train: Parallel | Files
+    valid: Parallel | Files | None = None
+    test: Parallel | Files | None = None
+    columns: tuple[str | int, str | int] | None = None  # of source and target; see data/headers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +96,11 @@ class TextData(_FileData):
     """Text to continue: one stream, or one text a line. Held out is its end."""
 
     KIND: ClassVar[str] = "text"
-    train: str
-    valid: str | None = None
-    test: str | None = None
+    train: Files
+    valid: Files | None = None
+    test: Files | None = None
     unit: Literal["stream", "lines"] = "stream"
+    column: str | int | None = None  # of a table, whose texts are read as lines
     context: int = 256  # tokens seen at once
     held_out: float = 0.1
     longest: int = 100_000  # a paragraph of a stream may be one line
@@ -103,18 +108,20 @@ class TextData(_FileData):
     def __post_init__(self) -> None:
         super().__post_init__()
         _at_least(self, 1, "context")
+        if self.column is not None and self.unit != "lines":
+            raise RegardError(f"column={self.column!r}: only with unit=lines; a stream is a file as it is")
         _at_most(self, MOST_TOKENS, "context")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledData(_FileData):
-    """Texts and their classes, in two columns of a file (.tsv, .csv, .jsonl, .parquet)."""
+    """Texts and their classes, in two columns of files (.tsv, .csv, .txt, .jsonl, .parquet)."""
 
     KIND: ClassVar[str] = "labelled"
-    train: str
-    valid: str | None = None
-    test: str | None = None
-    columns: tuple[str | int, str | int] | None = None  # of text and label; default the first two
+    train: Files
+    valid: Files | None = None
+    test: Files | None = None
+    columns: tuple[str | int, str | int] | None = None  # of text and label; see data/headers
     held_out: float = 0.05
 
 
@@ -139,7 +146,7 @@ class ImageData(_FileData):
     test: str | None = None
     size: tuple[int, int] = (32, 32)  # height and width that pictures are brought to
     channels: Literal[1, 3] = 3  # grey or RGB
-    columns: tuple[str | int, str | int] | None = None  # of file and label or caption; default the first two
+    columns: tuple[str | int, str | int] | None = None  # of file and label or caption; see data/headers
     held_out: float = 0.05
     jitter: Jitter = field(default_factory=Jitter)  # while training
 
@@ -171,7 +178,7 @@ class SoundData(_FileData):
     train: str
     valid: str | None = None
     test: str | None = None
-    columns: tuple[str | int, str | int] | None = None  # of file and label or text; default the first two
+    columns: tuple[str | int, str | int] | None = None  # of file and label or text; see data/headers
     held_out: float = 0.05
     jitter: SoundJitter = field(default_factory=SoundJitter)  # while training
 

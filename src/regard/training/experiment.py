@@ -22,6 +22,7 @@ from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.tasks import prepare
 from regard.runs.tasks.prepared import Prepared
+from regard.runs.tasks.summary import summary
 from regard.training.distribution import World, joined
 from regard.training.loop import train
 from regard.training.observers import Observer, Outcome
@@ -129,14 +130,8 @@ def _prepared(run: RunFolder, recipe: Recipe, world: World, say: Say, *, resume:
     world.share(True)
     if not world.first:
         prepared = prepare(recipe, report, tokenizers=run.load_tokenizers(), labels=run.load_labels())
-    if report.total:
-        say(str(report))
-    say(
-        ", ".join(
-            f"{name}: {fact:,}" if isinstance(fact, int) else f"{name}: {fact}"
-            for name, fact in prepared.facts.items()
-        )
-    )
+    for line in summary(prepared, report):
+        say(line)
     return prepared
 
 

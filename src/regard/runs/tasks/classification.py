@@ -14,9 +14,9 @@ from regard.errors import RegardError
 from regard.models.classifier import ClassifierConfig
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
-from regard.runs.settings import LabelledData
-from regard.runs.tasks.prepared import Prepared, likelihood, located, packs
-from regard.runs.tasks.translation import SPLITS, split_of, trained
+from regard.runs.settings import Files, LabelledData
+from regard.runs.tasks.prepared import Prepared, all_located, counted, likelihood, packs, too_long
+from regard.runs.tasks.translation import SAMPLES, SPLITS, split_of, trained
 
 Samples = list[tuple[str, str]]
 
@@ -52,6 +52,8 @@ def prepare(
     def test(model: nn.Module) -> list[Metric]:
         return likelihood(model, feeds["test"])
 
+    longest, train = recipe.tokens.longest, feeds["train"]
+    unused = {split: feeds[split].left_out for split in ("valid", "test") if feeds[split].left_out}
     return Prepared(
         config=replace(config, vocabulary=tokenizers["source"].size, classes=len(labels)),
         train=feeds["train"],
@@ -59,16 +61,31 @@ def prepare(
         test=test,
         tokenizers=tokenizers,
         labels=labels,
-        facts={"training texts": len(samples["train"]), "classes": len(labels)},
+        facts={
+            "training texts": len(samples["train"]) - train.left_out,
+            **too_long(train.left_out, longest, len(samples["train"])),
+            "validation texts": len(samples["valid"]) - feeds["valid"].left_out,
+            "test texts": len(samples["test"]) - feeds["test"].left_out,
+            **{
+                f"left out of {split}, longer than {longest} tokens": count for split, count in unused.items()
+            },
+            "classes": len(labels),
+        },
+        classes=counted(label for _, label in samples["train"]),
+        samples=samples["train"][:SAMPLES],
     )
 
 
 def samples_of(data: LabelledData, report: Report) -> dict[str, Samples]:
     """The texts and labels of each split."""
     own = {"train": data.train, "valid": data.valid, "test": data.test}
-    samples = {split: read(data, path, report) for split, path in own.items() if path is not None}
-    if not samples["train"]:
-        raise RegardError("data.train: no text is left to train on")
+    known = {files: read(data, files, report) for files in dict.fromkeys(own.values()) if files is not None}
+    samples = {split: known[files] for split, files in own.items() if files is not None}
+    for split, found in samples.items():
+        if not found:
+            raise RegardError(
+                f"data.{split}: no text is left{' to train on' * (split == 'train')}{report.reasons}"
+            )
     held_out = [split for split in ("valid", "test") if split not in samples]
     for split in held_out:
         samples[split] = [
@@ -86,11 +103,11 @@ def samples_of(data: LabelledData, report: Report) -> dict[str, Samples]:
     return samples
 
 
-def read(data: LabelledData, path: str, report: Report) -> Samples:
-    """The texts and labels of a file."""
+def read(data: LabelledData, files: Files, report: Report) -> Samples:
+    """The texts and labels of files."""
     return list(
         read_labelled(
-            located(data.folder, path),
+            all_located(data.folder, files),
             columns=data.columns,
             policy=data.policy,
             report=report,

@@ -9,6 +9,7 @@ from torch import nn
 
 from regard.data.feeds import StreamFeed, TextFeed
 from regard.data.lines import Report, read_lines
+from regard.data.matching import matching
 from regard.data.pairs import read_text
 from regard.data.tokenized import tokenize
 from regard.data.tokenizer import Tokenizer
@@ -16,9 +17,9 @@ from regard.errors import RegardError
 from regard.models.language import LanguageConfig
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
-from regard.runs.settings import TextData
-from regard.runs.tasks.prepared import Prepared, likelihood, located, packs
-from regard.runs.tasks.translation import trained
+from regard.runs.settings import Files, TextData
+from regard.runs.tasks.prepared import Prepared, all_located, likelihood, packs, too_long
+from regard.runs.tasks.translation import SAMPLES, trained
 
 Texts = Callable[[], Iterator[str]]
 PIECE = 10_000  # letters tokenised at once
@@ -30,8 +31,9 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     if not isinstance(data, TextData) or not isinstance(config, LanguageConfig):
         raise RegardError(f"data.kind {data.KIND} with model.kind {config.KIND}: a language model reads text")
     texts = texts_of(data, report)
-    if next(texts["train"](), None) is None:
-        raise RegardError("data.train: no text to train on; is the file empty?")
+    samples = [*islice(texts["train"](), SAMPLES if data.unit == "lines" else 1)]
+    if not samples:
+        raise RegardError(f"data.train: no text to train on; is the file empty?{report.reasons}")
     tokenizers = dict(tokenizers) or {"source": trained(recipe, texts["train"]())}
     tokenizer = tokenizers["source"]
     feeds = {split: feed_of(recipe, texts[split], tokenizer, shift=split == "train") for split in texts}
@@ -42,6 +44,12 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     def test(model: nn.Module) -> list[Metric]:
         return likelihood(model, feeds["test"])
 
+    counts: dict[str, object] = {}
+    train = feeds["train"]
+    if isinstance(train, TextFeed):
+        counts = {"training texts": len(train.texts) - train.left_out}
+        counts |= too_long(train.left_out, recipe.tokens.longest, len(train.texts))
+
     return Prepared(
         config=replace(config, vocabulary=tokenizer.size),
         train=feeds["train"],
@@ -49,10 +57,12 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
         test=test,
         tokenizers=tokenizers,
         facts={
+            **counts,
             "training characters": _letters(texts["train"]),
             "validation characters": _letters(texts["valid"]),
             "vocabulary": tokenizer.size,
         },
+        samples=[(text,) for text in samples],
     )
 
 
@@ -60,7 +70,9 @@ def texts_of(data: TextData, report: Report) -> dict[str, Texts]:
     """Each split: texts read anew at every call, so that nothing large is held. A stream comes in pieces."""
     own = {"train": data.train, "valid": data.valid, "test": data.test}
     given = {split: path for split, path in own.items() if path is not None}
-    for path in given.values():  # once to see what is wrong with it, which is then not said again
+    for path in dict.fromkeys(
+        given.values()
+    ):  # once to see what is wrong with it, which is then not said again
         for _ in read(data, path, report=report):
             pass
     texts: dict[str, Texts] = {split: partial(read, data, path) for split, path in given.items()}
@@ -69,21 +81,23 @@ def texts_of(data: TextData, report: Report) -> dict[str, Texts]:
     return {"test": texts["valid"], **texts}
 
 
-def read(data: TextData, path: str, *, report: Report | None = None) -> Iterator[str]:
-    """The texts of a file, or the pieces of its stream: whole lines, some thousand letters at a time."""
-    path = located(data.folder, path)
+def read(data: TextData, files: Files, *, report: Report | None = None) -> Iterator[str]:
+    """The texts of files, or the pieces of their stream: whole lines, some thousand letters at a time."""
+    places = all_located(data.folder, files)
     if data.unit == "lines":
-        lines = read_text(path, policy=data.policy, report=report, limit=data.longest)
-        yield from (line for line in lines if line)
+        yield from read_text(
+            places, column=data.column, policy=data.policy, report=report, limit=data.longest
+        )
         return
     waiting: list[str] = []
     size = 0
-    for line in read_lines(path, policy=data.policy, report=report, limit=data.longest):
-        waiting.append(line + "\n")
-        size += len(waiting[-1])
-        if size >= PIECE:
-            yield "".join(waiting)
-            waiting, size = [], 0
+    for path in matching(places):
+        for line in read_lines(path, policy=data.policy, report=report, limit=data.longest):
+            waiting.append(line + "\n")
+            size += len(waiting[-1])
+            if size >= PIECE:
+                yield "".join(waiting)
+                waiting, size = [], 0
     if waiting:
         yield "".join(waiting)
 

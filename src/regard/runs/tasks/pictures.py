@@ -31,9 +31,14 @@ def pools_of(
         }
     pools = {"train": _read(data, data.train, "train", told, report)}
     if data.valid is not None:
-        pools["valid"] = _read(data, data.valid, "train", told, report)
-    if data.test is not None or _is_mnist(located(data.folder, data.train)):
-        pools["test"] = _read(data, data.test or data.train, "test", told, report)
+        known = data.valid == data.train
+        pools["valid"] = pools["train"] if known else _read(data, data.valid, "train", told, report)
+    mnist = _is_mnist(located(data.folder, data.train))
+    if data.test is not None or mnist:
+        known = data.test == data.train and not mnist
+        pools["test"] = (
+            pools["train"] if known else _read(data, data.test or data.train, "test", told, report)
+        )
     return completed(pools, data.held_out)
 
 

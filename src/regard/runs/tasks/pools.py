@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import has_magic
 from typing import Generic, TypeVar
 
 from torch import Tensor
@@ -15,7 +16,7 @@ from regard.data.lines import Report
 from regard.data.senses import FilePictures, FileRecordings, Numbered
 from regard.errors import RegardError
 from regard.runs.settings import ImageData, SoundData
-from regard.runs.tasks.translation import split_of
+from regard.runs.tasks.translation import SAMPLES, split_of
 
 HELD = 1 << 30  # bytes of pictures or sound that are kept in memory; more are read as they are needed
 Inputs = TypeVar("Inputs", bound=Numbered)
@@ -37,6 +38,11 @@ class Pool(Generic[Inputs]):
             [self.names[number] for number in numbers],
         )
 
+    def samples(self) -> list[tuple[str, str]]:
+        """The first few: the name and the class or text of each."""
+        some = zip(self.names[:SAMPLES], self.told[:SAMPLES], strict=True)
+        return [(name or f"sample {number}", told) for number, (name, told) in enumerate(some)]
+
     def batch(self, numbers: Sequence[int]) -> Images | Sounds:
         """These inputs as they are."""
         found = self.inputs.at(numbers)
@@ -55,7 +61,7 @@ class Pool(Generic[Inputs]):
 
 def read_told(data: ImageData | SoundData, path: str, usual: tuple[str, str], report: Report) -> list[Told]:
     """The files of a folder with one folder a class, or of a table, and what is told about each."""
-    if not os.path.exists(path):
+    if not os.path.exists(path) and not has_magic(path):
         raise RegardError(f"{path}: no such file or folder")
     if os.path.isdir(path):
         return read_folder(path, policy=data.policy, report=report)

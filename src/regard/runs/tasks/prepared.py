@@ -1,6 +1,7 @@
 """What a recipe comes to before training: data read, tokenizers made, sizes known."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -32,6 +33,11 @@ class Prepared:
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
     labels: list[str] | None = None
     facts: Mapping[str, object] = field(default_factory=dict)  # for the model card: how much data there was
+    classes: Mapping[str, int] = field(default_factory=dict)  # how many training samples each has
+    samples: Sequence[
+        tuple[str, ...]
+    ] = ()  # the first few, as they were read: a text, or what goes in and comes out
+    notices: Sequence[str] = ()  # what a person should know before training
 
 
 def likelihood(model: nn.Module, feed: Feed[Any]) -> list[Metric]:
@@ -65,8 +71,25 @@ def packs(recipe: Recipe) -> bool:
     return True
 
 
+def counted(labels: Iterable[str]) -> dict[str, int]:
+    """How often each occurs, in alphabetical order."""
+    return dict(sorted(Counter(labels).items()))
+
+
+def too_long(left_out: int, longest: int, count: int) -> dict[str, object]:
+    """How many samples are left out of training for their length, as a fact; refused if they are all."""
+    if count and left_out == count:
+        raise RegardError(f"data.train: all {count:,} samples have more than tokens.longest={longest} tokens")
+    return {f"left out of training, longer than {longest} tokens": left_out} if left_out else {}
+
+
 def located(folder: str, path: str) -> str:
     """A path of a recipe, from its folder."""
     return (
         str(Path(folder).expanduser() / Path(path).expanduser()) if folder else str(Path(path).expanduser())
     )
+
+
+def all_located(folder: str, files: str | Sequence[str]) -> list[str]:
+    """The paths of a recipe, from its folder."""
+    return [located(folder, each) for each in ([files] if isinstance(files, str) else files)]

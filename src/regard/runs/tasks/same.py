@@ -18,6 +18,7 @@ from regard.runs.settings import SameData
 from regard.runs.tasks import sounds
 from regard.runs.tasks.pools import Pool
 from regard.runs.tasks.prepared import Prepared, likelihood
+from regard.runs.tasks.translation import SAMPLES
 
 LABELS = ["different", "same"]
 _VALID, _TEST = 1_000_001, 1_000_002  # seeds that no training has
@@ -40,8 +41,23 @@ def prepare(recipe: Recipe, report: Report) -> Prepared:
         validate=validate,
         test=test,
         labels=LABELS,
-        facts={"training pairs an epoch": data.samples, "test pairs": data.test},
+        facts={
+            "training pairs an epoch": data.samples,
+            "validation pairs": data.valid,
+            "test pairs": data.test,
+        },
+        classes={"different": data.samples // 2, "same": data.samples - data.samples // 2},
+        samples=_samples(feeds["train"]),
     )
+
+
+def _samples(feed: SameFeed) -> list[tuple[str, str]]:
+    count = min(SAMPLES, feed.samples)
+    senses = feed.senses
+    return [
+        (f"a {int(senses.shown[picture])} in a picture, a {int(senses.said[sound])} said", LABELS[label])
+        for picture, sound, label in zip(*feed.drawn(range(count)), strict=True)
+    ]
 
 
 def checked(recipe: Recipe) -> tuple[SameData, FusionConfig]:

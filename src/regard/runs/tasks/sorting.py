@@ -19,7 +19,7 @@ from regard.runs.recipe import Recipe
 from regard.runs.settings import DigitData, ImageData, SoundData, SpokenData
 from regard.runs.tasks import pictures, sounds
 from regard.runs.tasks.pools import Pool, ahead
-from regard.runs.tasks.prepared import Prepared, likelihood
+from regard.runs.tasks.prepared import Prepared, counted, likelihood
 from regard.runs.tasks.translation import SPLITS
 
 
@@ -45,9 +45,12 @@ def prepare(recipe: Recipe, report: Report, labels: list[str] | None = None) -> 
         labels=labels,
         facts={
             "training samples": len(pools["train"].told),
+            "validation samples": len(pools["valid"].told),
             "test samples": len(pools["test"].told),
             "classes": len(labels),
         },
+        classes=counted(pools["train"].told),
+        samples=pools["train"].samples(),
     )
 
 

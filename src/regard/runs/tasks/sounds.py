@@ -23,9 +23,9 @@ def pools_of(
     if isinstance(data, SpokenData):
         return _spoken(data, report, rate, told)
     own = {"train": data.train, "valid": data.valid, "test": data.test}
-    pools = {
-        split: _read(data, place, rate, told, report) for split, place in own.items() if place is not None
-    }
+    places = dict.fromkeys(place for place in own.values() if place is not None)
+    read = {place: _read(data, place, rate, told, report) for place in places}
+    pools = {split: read[place] for split, place in own.items() if place is not None}
     return completed(pools, data.held_out)
 
 

@@ -1,5 +1,6 @@
 """Telling in words: what is in a picture, or what was said. Also the reader's task, whose strips are made."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,12 +25,13 @@ from regard.runs.recipe import Recipe
 from regard.runs.settings import Decoding, ImageData, SoundData, SpokenData, StripData
 from regard.runs.tasks import pictures, sounds
 from regard.runs.tasks.pools import Pool, ahead
-from regard.runs.tasks.prepared import Prepared, likelihood
-from regard.runs.tasks.translation import trained
+from regard.runs.tasks.prepared import Prepared, likelihood, too_long
+from regard.runs.tasks.translation import SAMPLES, trained
 
 ROWS = 64  # answered together
 _NUMBERS = 20_000  # whose words a tokenizer is trained on
 _VALID, _TEST = 1_000_001, 1_000_002  # seeds that no training has
+_SIDES = re.compile(r"\b(left|right|links|rechts|gauche|droite)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +51,10 @@ class Split:
     """A part of the data: to be learned from, and to be asked about."""
 
     texts: Callable[[], Iterator[str]]
-    feed: Callable[[Tokenizer], Feed[Any]]
+    feed: Callable[[Tokenizer], tuple[Feed[Any], int]]  # and how many are left out of it, as too long
     questions: Questions
     count: int
+    samples: Sequence[tuple[str, str]]  # the first few
 
 
 def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report) -> Prepared:
@@ -63,7 +66,8 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     splits = splits_of(recipe, report)
     tokenizers = dict(tokenizers) or {"source": trained(recipe, splits["train"].texts())}
     tokenizer = tokenizers["source"]
-    train, valid = (splits[split].feed(tokenizer) for split in ("train", "valid"))
+    (train, left_out), (valid, _) = (splits[split].feed(tokenizer) for split in ("train", "valid"))
+    count = splits["train"].count
 
     def validate(model: nn.Module) -> list[Metric]:
         found = likelihood(model, valid)
@@ -84,10 +88,14 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
         test=test,
         tokenizers=tokenizers,
         facts={
-            "training samples": splits["train"].count,
+            "training samples": count - left_out,
+            **too_long(left_out, recipe.tokens.longest, count),
+            "validation samples": splits["valid"].count,
             "test samples": splits["test"].count,
             "vocabulary": tokenizer.size,
         },
+        samples=splits["train"].samples,
+        notices=_mirrored(recipe, splits["train"]),
     )
 
 
@@ -136,22 +144,23 @@ def _split(recipe: Recipe, pool: Pool[Any], split: str, kind: Any) -> Split:
     """The samples of a pool; those with very long texts are left out of training."""
     data: Any = recipe.data
 
-    def feed(tokenizer: Tokenizer) -> Feed[Any]:
+    def feed(tokenizer: Tokenizer) -> tuple[Feed[Any], int]:
         used, jitter = pool, None
         if split == "train":
             lengths = tokenize(pool.told, tokenizer).lengths.tolist()
             used = pool.some([n for n, length in enumerate(lengths) if length < recipe.tokens.longest])
+            too_long(len(pool.told) - len(used.told), recipe.tokens.longest, len(pool.told))
             jitter = data.jitter
         texts = tokenize(used.told, tokenizer)
         made = kind(used.inputs, texts, rows=recipe.training.batch, seed=recipe.seed, jitter=jitter)
-        return ahead(made, used.inputs)
+        return ahead(made, used.inputs), len(pool.told) - len(used.told)
 
     def questions() -> Iterator[Asked]:
         for start in range(0, len(pool.told), ROWS):
             some = slice(start, min(start + ROWS, len(pool.told)))
             yield Asked(pool.batch(range(some.start, some.stop)), pool.names[some], pool.told[some])
 
-    return Split(lambda: iter(pool.told), feed, questions, len(pool.told))
+    return Split(lambda: iter(pool.told), feed, questions, len(pool.told), pool.samples())
 
 
 def _strips(recipe: Recipe, data: StripData) -> dict[str, Split]:
@@ -168,10 +177,9 @@ def _strip_split(recipe: Recipe, hand: Hand, count: int, seed: int, jitter: Jitt
     def texts() -> Iterator[str]:
         return (french(number) for number in hand.strips(range(_NUMBERS), seed=seed).numbers)
 
-    def feed(tokenizer: Tokenizer) -> Feed[Any]:
-        return ReaderFeed(
-            hand, tokenizer, seed=seed, rows=recipe.training.batch, samples=count, jitter=jitter
-        )
+    def feed(tokenizer: Tokenizer) -> tuple[Feed[Any], int]:
+        rows = recipe.training.batch
+        return ReaderFeed(hand, tokenizer, seed=seed, rows=rows, samples=count, jitter=jitter), 0
 
     def questions() -> Iterator[Asked]:
         for start in range(0, count, ROWS):
@@ -179,7 +187,22 @@ def _strip_split(recipe: Recipe, hand: Hand, count: int, seed: int, jitter: Jitt
             numbers = strips.numbers
             yield Asked(Images(strips.pixels), [*map(str, numbers)], [*map(french, numbers)])
 
-    return Split(texts, feed, questions, count)
+    first = hand.strips(range(min(SAMPLES, count)), seed=seed).numbers
+    return Split(texts, feed, questions, count, [(f"strip {number}", french(number)) for number in first])
+
+
+def _mirrored(recipe: Recipe, split: Split) -> list[str]:
+    """A warning where pictures are flipped and their captions say which side is which."""
+    jitter = getattr(recipe.data, "jitter", None)
+    if not isinstance(recipe.data, ImageData) or not isinstance(jitter, Jitter) or not jitter.flip:
+        return []
+    count = sum(bool(_SIDES.search(text)) for text in split.texts())
+    if not count:
+        return []
+    return [
+        f"{count:,} captions say left or right, and data.jitter.flip turns every other picture round: they will be wrong; "
+        "set it to false"
+    ]
 
 
 def _first(questions: Iterator[Asked], count: int) -> Iterator[Asked]:

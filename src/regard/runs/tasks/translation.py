@@ -1,9 +1,10 @@
 """Translation: pairs of texts, from files or made from numbers, for the models that read and then write."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from typing import Protocol, runtime_checkable
 
 from torch import nn
 
@@ -19,11 +20,19 @@ from regard.models.transformer import TransformerConfig
 from regard.runs.metrics import Metric, translation_metrics
 from regard.runs.recipe import Recipe
 from regard.runs.settings import NumberData, PairData
-from regard.runs.tasks.prepared import Prepared, likelihood, located, packs
+from regard.runs.tasks.prepared import Prepared, all_located, likelihood, located, packs, too_long
 from regard.runs.translator import Translator
 
-Texts = Callable[[], Iterator[tuple[str, str]]]  # read anew at every call, so that nothing large is held
 SPLITS: tuple[Part, ...] = ("train", "valid", "test")
+SAMPLES = 3  # shown before training, as they were read
+
+
+@runtime_checkable
+class Texts(Protocol):
+    """Pairs that are read anew at every call, so that nothing large is held."""
+
+    def __call__(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
+        """The pairs; what is wrong with their file is reported."""
 
 
 def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report) -> Prepared:
@@ -33,9 +42,8 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
             f"training.best={recipe.training.best}: nothing is translated at an evaluation; set training.decode, "
             "such as 200"
         )
-    splits = {split: pairs_of(recipe, split, report) for split in SPLITS}
-    if next(splits["train"](), None) is None:
-        raise RegardError("data.train: no pair is left to train on")
+    splits = {split: pairs_of(recipe, split) for split in SPLITS}
+    counts, samples = _looked_through(recipe, splits, report)
     tokenizers = dict(tokenizers) or _trained(recipe, splits["train"])
     source, target = tokenizers["source"], tokenizers.get("target", tokenizers["source"])
     longest = {"train": recipe.tokens.longest, "valid": None}  # what is long is left out of training alone
@@ -45,12 +53,7 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
         )
         for split in ("train", "valid")
     }
-    for split in ("valid", "test"):
-        if next(splits[split](), None) is None:
-            raise RegardError(
-                f"data.{split}: no pair is there; give a file with some, or a larger data.held_out than "
-                f"{getattr(recipe.data, 'held_out', 0)}"
-            )
+    left_out = feeds["train"].left_out
     validated = list(islice(splits["valid"](), recipe.training.decode))
 
     def validate(model: nn.Module) -> list[Metric]:
@@ -77,11 +80,13 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
         test=test,
         tokenizers=tokenizers,
         facts={
-            "training pairs": len(feeds["train"].sources) - feeds["train"].left_out,
-            **({"pairs left out as too long": feeds["train"].left_out} if feeds["train"].left_out else {}),
-            "validation pairs": len(feeds["valid"].sources),
+            "training pairs": counts["train"] - left_out,
+            **too_long(left_out, recipe.tokens.longest, counts["train"]),
+            "validation pairs": counts["valid"],
+            "test pairs": counts["test"],
             "vocabulary": source.size if source is target else f"{source.size} + {target.size}",
         },
+        samples=samples,
     )
 
 
@@ -93,29 +98,26 @@ def translation(translator: Translator, pairs: list[tuple[str, str]], *, tokeniz
     return translation_metrics(translator.translate(sources), references, tokenize=tokenize)
 
 
-def pairs_of(recipe: Recipe, split: Part, report: Report) -> Texts:
-    """The pairs of a split, read anew at every call. Problems are reported once."""
+def pairs_of(recipe: Recipe, split: Part) -> Texts:
+    """The pairs of a split, read anew at every call, which may hand in a report for what is wrong with its file."""
     data = recipe.data
     if isinstance(data, NumberData):
         count = {"train": data.train, "valid": data.valid, "test": data.test}[split]
         pairs = number_pairs(count, largest=data.largest, seed=recipe.seed, part=split)
-        return lambda: iter(pairs)
+        return lambda report=None: iter(pairs)
     if not isinstance(data, PairData):
         raise RegardError(f"data.kind: {data.KIND} holds no pairs to translate; take pairs or numbers")
     given = {"train": data.train, "valid": data.valid, "test": data.test}
     own = given[split]
     held_out = [each for each in ("valid", "test") if given[each] is None]
     place = data.train if own is None else own
-    reports = [report]
 
-    def texts() -> Iterator[tuple[str, str]]:
-        # What is wrong with a file is said the first time it is read, not at every reading.
-        noted = reports.pop() if reports and own is not None else Report()
+    def texts(report: Report | None = None) -> Iterator[tuple[str, str]]:
         pairs = read_pairs(
             _placed(data.folder, place),
             columns=data.columns,
             policy=data.policy,
-            report=noted,
+            report=report,
             limit=data.longest,
         )
         if split == "train" or own is None:
@@ -123,6 +125,28 @@ def pairs_of(recipe: Recipe, split: Part, report: Report) -> Texts:
         return iter(pairs)
 
     return texts
+
+
+def _looked_through(
+    recipe: Recipe, splits: Mapping[Part, Texts], report: Report
+) -> tuple[dict[Part, int], list[tuple[str, str]]]:
+    """How many pairs each split has, and the first few. All is read, so that all that is wrong is reported."""
+    counts: dict[Part, int] = dict.fromkeys(SPLITS, 0)
+    samples: list[tuple[str, str]] = []
+    for split, texts in splits.items():
+        own = getattr(recipe.data, split) is not None  # what is held out was reported with the training file
+        for pair in texts(report if own else None):
+            counts[split] += 1
+            if split == "train" and len(samples) < SAMPLES:
+                samples.append(pair)
+        if not counts["train"]:
+            raise RegardError(f"data.train: no pair is left to train on{report.reasons}")
+        if not counts[split]:
+            raise RegardError(
+                f"data.{split}: no pair is there; give a file with some, or a larger data.held_out than "
+                f"{getattr(recipe.data, 'held_out', 0)}{report.reasons}"
+            )
+    return counts, samples
 
 
 def split_of(source: str, share: float, held_out: list[str]) -> str:
@@ -138,7 +162,7 @@ def split_of(source: str, share: float, held_out: list[str]) -> str:
 def _placed(folder: str, place: Place) -> Place:
     if isinstance(place, Parallel):
         return Parallel(located(folder, place.source), located(folder, place.target))
-    return located(folder, place)
+    return all_located(folder, place)
 
 
 def _trained(recipe: Recipe, texts: Texts) -> dict[str, Tokenizer]:
