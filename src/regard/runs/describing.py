@@ -7,10 +7,12 @@ from collections.abc import Callable
 from regard.data.bounded import opened, read_text
 from regard.data.notation import parse_json
 from regard.errors import RegardError
+from regard.runs.checkpoint import called
 from regard.runs.folder import RunFolder
 from regard.runs.metrics import Metric
 from regard.runs.ready import described
 from regard.runs.recipe import Recipe
+from regard.runs.stage import describe_checkpoint
 from regard.runs.using import use_of
 
 Rows = list[tuple[str, str]]
@@ -19,6 +21,9 @@ _TAIL = 16 << 20  # bytes at the end of a log that are read
 
 def describe_run(path: str | os.PathLike[str]) -> Rows:
     """Names and values, in the order to be read."""
+    checkpoint = called(path)
+    if checkpoint is not None:
+        return describe_checkpoint(checkpoint)
     run = RunFolder.existing(path)
     rows = [("run", str(run.path))]
     try:

@@ -11,7 +11,8 @@ from regard.data.headers import Column
 from regard.data.lines import Report
 from regard.data.pairs import Parallel
 from regard.errors import RegardError
-from regard.runs.folder import RunFolder
+from regard.runs.anchoring import anchored
+from regard.runs.chosen import run_of
 from regard.runs.metrics import Metric, translation_metrics
 from regard.runs.reading import changed
 from regard.runs.ready import ready
@@ -50,8 +51,7 @@ def evaluate_run(
     """The metrics of a run. `on` names another file than its test set, of which `columns` are read, by name or number;
     `beam=…`, `bleu=…` as in `Decoding`. `say` is told which columns were taken, and what was dropped.
     """
-    folder = RunFolder.existing(run)
-    recipe = folder.load_recipe()
+    recipe = anchored(run_of(run).load_recipe())
     loaded = ready(run, device=device, precision=precision, threads=threads, compile=compile)
     recipe, report = _elsewhere(recipe, on, columns), Report()
     if isinstance(loaded, Translator):

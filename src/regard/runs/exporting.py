@@ -8,7 +8,7 @@ from regard.errors import RegardError
 from regard.interop.ctranslate2 import save_ctranslate2
 from regard.interop.marian import save_marian
 from regard.models.transformer import Transformer
-from regard.runs.folder import RunFolder
+from regard.runs.chosen import run_of
 from regard.runs.load import load
 from regard.runs.translator import Translator
 
@@ -20,7 +20,7 @@ def export_run(run: str | os.PathLike[str], *, to: str, out: str | os.PathLike[s
         raise RegardError(f"{target} is not empty: choose another folder with --out")
     loaded = load(run, device="cpu")
     if not isinstance(loaded, Translator) or not isinstance(loaded.model, Transformer):
-        kind = RunFolder.existing(run).load_recipe().model.KIND
+        kind = run_of(run).load_recipe().model.KIND
         raise RegardError(f"{run} is a {kind} model: only Transformers that translate are exported")
     if to == "marian":
         save_marian(loaded.model, target)

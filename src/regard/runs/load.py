@@ -23,7 +23,7 @@ from regard.models.transcriber import Transcriber
 from regard.models.transformer import Transformer
 from regard.models.vision import Vision
 from regard.runs.building import build_model
-from regard.runs.checkpoint import called
+from regard.runs.chosen import chosen
 from regard.runs.fitting import check_fit
 from regard.runs.folder import RunFolder
 from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
@@ -52,29 +52,22 @@ def load(
     """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.caption([…])`,
     `.transcribe([…])`, `.score(…)`, whichever it can. Without a device, a GPU where there is one.
 
-    Of a checkpoint, "runs/x/checkpoints/step-500", it is the model as it was then.
+    Of a checkpoint, "runs/x/checkpoints/step-500", it is the model as it was then; of a run that is not finished, the
+    one of its best checkpoint, with a warning that says so.
 
     With a precision (float32, bf16 or int8 on the CPU; float32, fp16 or bf16 on a GPU) it answers quicker and can no
     longer be trained; without one it is as it was trained. `compile` has a C compiler make kernels for the CPU.
 
     Weights and tokenizers that are not those that training wrote are refused, unless you accept changes.
     """
-    checkpoint = called(run)
-    folder = RunFolder.existing(
-        run if checkpoint is None else checkpoint.path.parent.parent, accept_changes=accept_changes
-    )
+    source = chosen(run, accept_changes=accept_changes)
+    folder = source.run
     config = folder.load_config()
     described = {key: value for key, value in config.items() if key not in ("model_type", "id2label")}
     wanted = build(_Described, {"model": described}, where=str(folder.config)).model
-    header = folder.weights_header() if checkpoint is None else checkpoint.weights_header()
-    check_fit(
-        wanted,
-        header,
-        weights=folder.weights if checkpoint is None else checkpoint.path,
-        described=folder.config,
-    )
+    check_fit(wanted, source.header(), weights=source.path, described=folder.config)
     model = build_model(wanted)
-    model.load_state_dict(folder.load_weights() if checkpoint is None else checkpoint.weights())
+    model.load_state_dict(source.weights())
     place = chosen_device("cpu" if device is None and precision == "int8" else device)
     model = model.to(place).eval()
     if precision is not None:

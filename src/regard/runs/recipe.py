@@ -86,6 +86,7 @@ class Recipe:
     training: Training = field(default_factory=Training)
     decoding: Decoding = field(default_factory=Decoding)
     init: Init | None = None
+    base: str = ""  # where relative paths of data and init start; empty: the folder the command runs in
     seed: int = 1
 
     def __post_init__(self) -> None:

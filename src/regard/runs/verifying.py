@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from regard.errors import RegardError
-from regard.runs.checkpoint import Kind, found
+from regard.runs.checkpoint import Kind, called, found
 from regard.runs.digests import SUMS, Digests
 
 
@@ -14,7 +14,8 @@ def verify_run(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     Those are the files in SHA256SUMS, which the folders of others may have too, and the checkpoints of a run, which
     have their digests in their names.
     """
-    folder = Path(path)
+    checkpoint = called(path)
+    folder = Path(path) if checkpoint is None else checkpoint.path.parent.parent
     if not folder.is_dir():
         raise RegardError(f"{path}: no such folder")
     kinds: tuple[Kind, ...] = ("step", "best")

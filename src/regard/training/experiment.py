@@ -12,8 +12,10 @@ from torch import nn
 from regard.data.lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.evaluating import evaluating
+from regard.runs.anchoring import anchored, recorded
 from regard.runs.building import build_model
 from regard.runs.card import write_card
+from regard.runs.chosen import chosen, run_of
 from regard.runs.fitting import check_size
 from regard.runs.folder import RunFolder
 from regard.runs.load import chosen_device
@@ -56,7 +58,7 @@ def begin(
         if world.first:
             stack.enter_context(RunFolder.claimed(path, overwrite=overwrite))
         world.share(True)  # the others go on once the folder is there
-        return _go(RunFolder(path), recipe, world, observers, say, resume=False)
+        return _go(RunFolder(path), recorded(recipe), world, observers, say, resume=False)
 
 
 def resume(
@@ -78,13 +80,15 @@ def resume(
 def _go(
     run: RunFolder, recipe: Recipe, world: World, observers: Watchers, say: Say, *, resume: bool
 ) -> Finished:
-    prepared = _prepared(run, recipe, world, say if world.first else lambda message: None, resume=resume)
+    kept, recipe = recipe, anchored(recipe)
+    prepared = _prepared(
+        run, recipe, kept, world, say if world.first else lambda message: None, resume=resume
+    )
     check_size(prepared.config)
     torch.manual_seed(recipe.seed)
     model = build_model(prepared.config)
     if recipe.init is not None:
-        earlier = RunFolder.existing(recipe.init.run)
-        transfer(model, earlier.load_weights(), parts=recipe.init.parts, freeze=recipe.init.freeze)
+        transfer(model, chosen(recipe.init.run).weights(), parts=recipe.init.parts, freeze=recipe.init.freeze)
     model = model.to(world.device)
     began = time.monotonic()
     outcome = train(
@@ -107,13 +111,15 @@ def _go(
         with evaluating(model):
             metrics = prepared.test(model)
         seconds = time.monotonic() - began
-        write_card(run, recipe, {**prepared.facts, **_facts(model, outcome, seconds)}, metrics)
+        write_card(run, kept, {**prepared.facts, **_facts(model, outcome, seconds)}, metrics)
     world.share(True)
     return Finished(run=run, outcome=outcome, metrics=metrics)
 
 
-def _prepared(run: RunFolder, recipe: Recipe, world: World, say: Say, *, resume: bool) -> Prepared:
-    """Data read; the first process writes down what was made of it, and the others take that."""
+def _prepared(
+    run: RunFolder, recipe: Recipe, kept: Recipe, world: World, say: Say, *, resume: bool
+) -> Prepared:
+    """Data read; the first process writes down what was made of it and the recipe to be kept, the others take that."""
     report = Report()
     begun = resume and run.config.exists()
     known = run.load_tokenizers() if begun else _lent(recipe)
@@ -123,7 +129,7 @@ def _prepared(run: RunFolder, recipe: Recipe, world: World, say: Say, *, resume:
         prepared = prepare(recipe, report, tokenizers=known, labels=labels)
         run.tidy()
         if not begun:  # the files of a run that goes on are read, and may have been changed by hand
-            run.save_recipe(recipe)  # not before: a folder without it is no run, and can be used again
+            run.save_recipe(kept)  # not before: a folder without it is no run, and can be used again
             run.save_tokenizers(prepared.tokenizers)
             run.save_generation(recipe.decoding)
             run.save_config(prepared.config, prepared.labels)  # last: it says that the others are there
@@ -141,7 +147,7 @@ def _lent(recipe: Recipe) -> dict[str, Tokenizer]:
         not recipe.init.parts or any("embedding" in part for part in recipe.init.parts)
     ):
         return {}
-    return RunFolder.existing(recipe.init.run).load_tokenizers()
+    return run_of(recipe.init.run).load_tokenizers()
 
 
 def _facts(model: nn.Module, outcome: Outcome, seconds: float) -> Mapping[str, object]:
