@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs.small import TRAINING, classification, language, numbers, trained, write_table, write_text
+from runs.small import MODEL, TRAINING, classification, language, numbers, trained, write_table, write_text
 
 import regard
 from regard import RegardError, RegardWarning
+from regard.attention.masks import lengths
 from regard.data.lines import Report
+from regard.models.encoded import through
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.settings import TextData
@@ -216,6 +218,38 @@ def test_an_earlier_run_lends_its_encoder(tmp_path) -> None:
     assert encoder
     assert all(torch.equal(lent[name], now[name]) for name in encoder)
     assert not torch.equal(lent["target_embedding.table"], now["target_embedding.table"])
+
+
+@pytest.mark.parametrize("tied", ["all", "output"])
+def test_the_encoder_of_a_translator_serves_a_classifier_with_its_embedding_and_tokenizer(
+    tmp_path, tied
+) -> None:
+    model = {"kind": "transformer", "decoder_depth": 1, "tied": tied, **MODEL}
+    first = trained(numbers(model=model), tmp_path / "first")
+    parts = ["source_embedding", "encoder", "encoder_norm"]
+    recipe = classification(
+        write_table(tmp_path),
+        init={"run": str(first), "parts": parts, "freeze": True},
+        tokens={"kind": "word"},
+    )
+    heard: list[str] = []
+    second = begin(recipe, tmp_path / "second", device="cpu", say=heard.append).run.path
+    assert (second / "tokenizer.json").read_bytes() == (first / "tokenizer.json").read_bytes()
+    table = "target_embedding" if tied == "all" else "source_embedding"
+    assert any(
+        f"{table} as embedding, encoder, encoder_norm as norm, and kept as they are" in each for each in heard
+    )
+    assert "init: begins with new weights: pooling, output" in heard
+    assert any("the tokenizer is that of" in each for each in heard)
+    sorter, translator = load(second, device="cpu"), load(first, device="cpu")
+    assert set(sorter.classify(["aeiou", "twenty-one"])) <= {"vowels", "consonants"}
+    texts = sorter.reader.batch(["twenty-one", "two hundred"])
+    with torch.no_grad():
+        read = translator.model.read(texts)
+        blocks, norm = sorter.model.encoder, sorter.model.norm
+        own = norm(through(blocks, sorter.model.embedding(texts.tokens), lengths(keys=texts.lengths)))
+    for row, other, length in zip(own, read.vectors, texts.lengths, strict=True):
+        torch.testing.assert_close(row[:length], other[:length])
 
 
 def test_separate_vocabularies_are_two_tokenizers(tmp_path) -> None:

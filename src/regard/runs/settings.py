@@ -307,5 +307,7 @@ class Init:
     """Weights taken from an earlier run before training."""
 
     run: str
-    parts: tuple[str, ...] = ()  # such as encoder, decoder, embedding; none: everything that fits by name
+    parts: tuple[
+        str, ...
+    ] = ()  # such as encoder, decoder, source_embedding; none: everything that fits by name
     freeze: bool = False  # keep them as they are

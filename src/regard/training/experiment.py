@@ -12,6 +12,8 @@ from torch import nn
 from regard.data.lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.evaluating import evaluating
+from regard.models.recurrent import RecurrentConfig
+from regard.models.transformer import TransformerConfig
 from regard.runs.anchoring import anchored, recorded
 from regard.runs.building import build_model
 from regard.runs.card import write_card
@@ -21,14 +23,16 @@ from regard.runs.folder import RunFolder
 from regard.runs.load import chosen_device
 from regard.runs.lock import locked
 from regard.runs.metrics import Metric
+from regard.runs.reading import plain
 from regard.runs.recipe import Recipe
+from regard.runs.settings import Init
 from regard.runs.tasks import prepare
 from regard.runs.tasks.prepared import Prepared
 from regard.runs.tasks.summary import summary
 from regard.training.distribution import World, joined
 from regard.training.loop import train
 from regard.training.observers import Observer, Outcome
-from regard.training.transfer import transfer
+from regard.training.transfer import differing, transfer
 from regard.training.weights import weights_of
 
 Watchers = Callable[[RunFolder], Sequence[Observer]]
@@ -80,15 +84,15 @@ def resume(
 def _go(
     run: RunFolder, recipe: Recipe, world: World, observers: Watchers, say: Say, *, resume: bool
 ) -> Finished:
+    if not world.first:
+        say = _unheard
     kept, recipe = recipe, anchored(recipe)
-    prepared = _prepared(
-        run, recipe, kept, world, say if world.first else lambda message: None, resume=resume
-    )
+    prepared = _prepared(run, recipe, kept, world, say, resume=resume)
     check_size(prepared.config)
     torch.manual_seed(recipe.seed)
     model = build_model(prepared.config)
     if recipe.init is not None:
-        transfer(model, chosen(recipe.init.run).weights(), parts=recipe.init.parts, freeze=recipe.init.freeze)
+        _transfer(model, recipe.init, prepared, say)
     model = model.to(world.device)
     began = time.monotonic()
     outcome = train(
@@ -116,13 +120,23 @@ def _go(
     return Finished(run=run, outcome=outcome, metrics=metrics)
 
 
+def _transfer(model: nn.Module, init: Init, prepared: Prepared, say: Say) -> None:
+    """Take over what the recipe asks for from an earlier run, and say what that is."""
+    taken = transfer(model, chosen(init.run).weights(), parts=init.parts, freeze=init.freeze)
+    for line in [
+        *taken.lines(init.run),
+        *differing(plain(prepared.config), run_of(init.run).load_config()),
+    ]:
+        say(line)
+
+
 def _prepared(
     run: RunFolder, recipe: Recipe, kept: Recipe, world: World, say: Say, *, resume: bool
 ) -> Prepared:
     """Data read; the first process writes down what was made of it and the recipe to be kept, the others take that."""
     report = Report()
     begun = resume and run.config.exists()
-    known = run.load_tokenizers() if begun else _lent(recipe)
+    known = run.load_tokenizers() if begun else _lent(recipe, say)
     labels = run.load_labels() if begun else None
     say("reading the data …")
     if world.first:
@@ -141,13 +155,25 @@ def _prepared(
     return prepared
 
 
-def _lent(recipe: Recipe) -> dict[str, Tokenizer]:
+def _lent(recipe: Recipe, say: Say) -> dict[str, Tokenizer]:
     """The tokenizers of the run that lends its embeddings, whose rows mean its tokens and no others."""
     if recipe.init is None or not (
         not recipe.init.parts or any("embedding" in part for part in recipe.init.parts)
     ):
         return {}
-    return run_of(recipe.init.run).load_tokenizers()
+    found = run_of(recipe.init.run).load_tokenizers()
+    if found:
+        say(
+            f"init: the tokenizer is that of {recipe.init.run}, whose embeddings are taken; `tokens` is not used"
+        )
+    if isinstance(recipe.model, TransformerConfig | RecurrentConfig):
+        return found
+    side = "target" if "target_embedding" in recipe.init.parts and "target" in found else "source"
+    return {"source": found[side]} if side in found else {}  # of one text there is one vocabulary
+
+
+def _unheard(message: str) -> None:
+    """Only the first process speaks."""
 
 
 def _facts(model: nn.Module, outcome: Outcome, seconds: float) -> Mapping[str, object]:
