@@ -316,3 +316,22 @@ def test_custom_parts_are_taken_as_they_are():
     model = ours.Transformer(8, 2, custom_encoder=Same(), custom_decoder=Same())
     x = torch.randn(5, 2, 8)
     assert torch.equal(model(x, x), x)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(0, 5, 3), (0, 0, 0), (0, 13, 7), (2, 0, 3), (2, 5, 0), (2, 0, 0)], ids=str
+)
+@pytest.mark.parametrize("part", PARTS)
+def test_an_empty_input_gives_every_parameter_the_gradient_that_torch_gives(part, sizes):
+    batch, memory, length = sizes
+    options = {"d_model": 8, "nhead": 2, "dim_feedforward": 12, "dropout": 0.0, "batch_first": True}
+    theirs, mine = make(nn, part, options, depth=2), make(ours, part, options, depth=2)
+    mine.load_state_dict(theirs.state_dict())
+    inputs = [torch.randn(batch, length, 8)]
+    if "Encoder" not in part:
+        inputs.append(torch.randn(batch, memory, 8))
+    for model in (theirs, mine):
+        model(*inputs).sum().backward()
+    wanted = dict(theirs.named_parameters())
+    for name, parameter in mine.named_parameters():
+        torch.testing.assert_close(parameter.grad, wanted[name].grad, msg=lambda m, n=name: f"{n}: {m}")

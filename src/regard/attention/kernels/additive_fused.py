@@ -48,8 +48,9 @@ def fused_additive(
     """
     batch = query.shape[:-2]
     if 0 in (*batch, query.shape[-2], query.shape[-1], key.shape[-2], value.shape[-1]):
-        nothing = query.sum() + key.sum() + vector.sum() + value.sum()
-        return (nothing * 0).expand(*batch, query.shape[-2], value.shape[-1])
+        # 0 whatever the tensors hold, and every one of them has a gradient.
+        nothing = sum((part[..., :0].sum() for part in (key, vector, value)), query[..., :0].sum())
+        return nothing.to(value.dtype).expand(*batch, query.shape[-2], value.shape[-1])
     queries, keys, values = four_axes(query), four_axes(key), four_axes(value)
     full = (*queries.shape[:3], keys.shape[2])
     rest, bias = (

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from torch.nn.functional import scaled_dot_product_attention  # ours: watchers stand in for the attribute of F
 
 from regard.attention.kernels.axes import four_axes, spread
+from regard.attention.scores import share
 
 
 def fused(
@@ -27,8 +28,10 @@ def fused(
     is filled up with zeros, which changes no score and only adds columns of zeros to the result.
     """
     batch, width = query.shape[:-2], max(query.shape[-1], value.shape[-1])
-    if 0 in batch:  # nothing to compute, and torch 2.11 divides by the number of heads
-        return (query.sum(-1, keepdim=True) * 0).expand(*batch, query.shape[-2], value.shape[-1])
+    if (
+        0 in batch
+    ):  # torch 2.11 divides by the number of heads; an empty product still gives all three a gradient
+        return query @ share(key, query).mT @ share(value, query)
     if bias is not None:
         bias = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
     mixed = scaled_dot_product_attention(

@@ -36,6 +36,6 @@ def additive(
     """vᵀ tanh(key + query), a tile at a time; `vector` is [r], or [heads, r] for heads on the last batch axis."""
     batch = query.shape[:-2]
     calls = math.prod(batch)
-    vectors = vector.to(query.dtype).expand(*batch, -1).reshape(calls, -1)
+    vectors = vector.to(query.dtype).expand(*batch, -1).reshape(calls, vector.shape[-1])
     queries, keys = (part.reshape(calls, *part.shape[-2:]) for part in (query, key))
     return additive_scores(queries, keys, vectors).reshape(*batch, query.shape[-2], key.shape[-2])
