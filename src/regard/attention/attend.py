@@ -14,7 +14,7 @@ from regard.attention.kernels.blocks import in_blocks
 from regard.attention.kernels.few import few
 from regard.attention.kernels.fused import fused
 from regard.attention.kernels.packed import in_one_row, in_rows, intervals
-from regard.attention.kernels.written import additive, written
+from regard.attention.kernels.written import scores_of, written
 from regard.attention.lineage import SharedPast
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
@@ -183,11 +183,8 @@ def compute(
         )
     else:
         key, value = share(key, query), share(value, query)
-        if isinstance(call.score, Additive):
-            scores = additive(query, key, call.score.vector) * scale
-        else:
-            scores = query @ key.mT * scale
-        mixed = written(scores, value, bias, allowed, dropout)
+        vector = call.score.vector if isinstance(call.score, Additive) else None
+        mixed = written(scores_of(query, key, vector) * scale, value, bias, allowed, dropout)
     return _looked(mixed, reach)
 
 

@@ -6,6 +6,7 @@ from typing import overload
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.func import functional_call
 
 from regard.attention.biases import Bias
 from regard.attention.call import Call
@@ -47,18 +48,32 @@ def weigh(
         if key is None:
             raise RegardError("weigh(query, key, mask) needs a key; weigh(call) takes a Call alone")
         query = Call.of(query, key, mask, score=score, bias=bias, scale=scale)
-    return softmax(match(query))
+    return softmax(match(query)).to(query.query.dtype)
 
 
 def match(call: Call) -> Float[Tensor, "*batch q k"]:
-    """scale · score(Q, K) + bias, and −∞ where a query may not look."""
+    """scale · score(Q, K) + bias, and −∞ where a query may not look. Of float16 in float32, see `_scores`."""
     call = call.tidied(call.reach())
-    scores = call.score(call.query, call.key) * call.scale
+    scores = _scores(call) * call.scale
     biases = call.biases()
     if biases is not None:
         scores = scores + biases
     allowed = call.allowed()
     return scores if allowed is None else scores.masked_fill(~allowed, -math.inf)
+
+
+def _scores(call: Call) -> Float[Tensor, "*batch q k"]:
+    """score(Q, K). float16 ends at 65504, which a product passes before it is scaled: there all is made in float32."""
+    score = call.score
+    if call.query.dtype != torch.float16:
+        return score(call.query, call.key)
+    weights = {
+        name: part.float()
+        for name, part in (*score.named_parameters(), *score.named_buffers())
+        if part.is_floating_point()
+    }
+    with torch.autocast(call.query.device.type, enabled=False):
+        return functional_call(score, weights, (call.query.float(), call.key.float()))
 
 
 def softmax(scores: Float[Tensor, "*batch q k"]) -> Float[Tensor, "*batch q k"]:

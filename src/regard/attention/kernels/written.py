@@ -30,6 +30,18 @@ def written(
     return F.dropout(weights, dropout) @ value
 
 
+def scores_of(
+    query: Float[Tensor, "*batch q r"],
+    key: Float[Tensor, "*batch k r"],
+    vector: Float[Tensor, "*head r"] | None,  # of the additive score
+) -> Float[Tensor, "*batch q k"]:
+    """QKᵀ, or vᵀ tanh(K + Q). In float32 for float16, which ends at 65504: what is scaled later may pass that."""
+    if query.dtype == torch.float16:
+        with torch.autocast(query.device.type, enabled=False):
+            return scores_of(query.float(), key.float(), vector)
+    return query @ key.mT if vector is None else additive(query, key, vector)
+
+
 def additive(
     query: Float[Tensor, "*batch q r"], key: Float[Tensor, "*batch k r"], vector: Float[Tensor, "*head r"]
 ) -> Float[Tensor, "*batch q k"]:
