@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -164,6 +165,22 @@ def test_the_numbers_are_those_of_splitmix_on_whole_numbers() -> None:
         expected = (stir((mixed + golden) % word) >> 12) / 2**52
         assert uniform(seed, torch.tensor([row]), step).item() == expected
     assert stir(golden) == 0xE220A8397B1DCDAF  # the first number of SplitMix64 from seed 0
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-320, 1e-308, 0.7, 1e308])
+def test_what_is_divided_by_has_a_reciprocal_since_a_gpu_multiplies_by_that(
+    temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    divisors = []
+
+    def through(logprobs: torch.Tensor, *, temperature: float, **options: Any) -> torch.Tensor:
+        divisors.append(temperature)
+        return let_through(logprobs, temperature=temperature, **options)
+
+    monkeypatch.setattr(sampling, "let_through", through)
+    sample(Toy(hashed(9)), Sequences.of([[4, END]]), limits=2, seed=0, temperature=temperature)
+    assert divisors
+    assert all(2.3e-308 < 1 / divisor < math.inf for divisor in divisors)
 
 
 @pytest.mark.parametrize(

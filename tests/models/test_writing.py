@@ -32,7 +32,7 @@ SETTINGS = {"width": 12, "heads": 2, "inner": 23, "dropout": 0.0, "depth": 1, "d
 
 @pytest.mark.parametrize("kind", [Transformer, Captioner, Transcriber])
 def test_nobody_writes_in_a_way_of_its_own(kind: type) -> None:
-    own = {"encode", "read", "_reader"}
+    own = {"encode", "read", "check", "_reader"}
     assert {name for name, part in vars(kind).items() if callable(part) and not name.startswith("__")} <= own
 
 

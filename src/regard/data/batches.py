@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from typing_extensions import TypeVar
 
+from regard.data.spans import Span, Spans, sent, span_of
 from regard.errors import RegardError
 
 PAD, START, END, UNKNOWN = 0, 1, 2, 3  # the first tokens of every vocabulary
@@ -23,6 +24,7 @@ class Sequences:
     tokens: Int[Tensor, "b n"]
     lengths: Int[Tensor, " b"]
     filled: bool = False  # to a round shape: some rows may be empty, and nobody waits to learn which
+    spans: Spans | None = None  # where they were found out before a GPU had to be asked
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> "Sequences":
@@ -40,7 +42,7 @@ class Sequences:
     def to(self, device: torch.device | str) -> "Sequences":
         """The same on another device."""
         tokens, lengths = (part.to(device, non_blocking=True) for part in (self.tokens, self.lengths))
-        return replace(self, tokens=tokens, lengths=lengths)
+        return replace(self, tokens=tokens, lengths=lengths, spans=sent(self, device))
 
     def filled_up(self, rows: int, length: int) -> "Sequences":
         """In so many rows of so many tokens, of which those too many are empty."""
@@ -77,6 +79,7 @@ class Packed:
     longest: int
     shortest: int
     filled: bool = False
+    spans: Spans | None = None  # where they were found out before a GPU had to be asked
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> "Packed":
@@ -97,7 +100,7 @@ class Packed:
     def to(self, device: torch.device | str) -> "Packed":
         """The same on another device."""
         tokens, lengths = (part.to(device, non_blocking=True) for part in (self.tokens, self.lengths))
-        return replace(self, tokens=tokens, lengths=lengths)
+        return replace(self, tokens=tokens, lengths=lengths, spans=sent(self, device))
 
     def filled_up(self, tokens: int, sequences: int) -> "Packed":
         """In a row of so many tokens, with so many sequences, of which those too many are empty."""
@@ -199,10 +202,13 @@ class Labelled(Generic[Source]):
 
     inputs: Source
     labels: Int[Tensor, " b"]
+    span: Span | None = None  # of the labels, where it was found out before a GPU had to be asked
 
     def to(self, device: torch.device | str) -> "Labelled[Source]":
         """The same on another device."""
-        return Labelled(self.inputs.to(device), self.labels.to(device, non_blocking=True))
+        leaving = self.labels.device.type == "cpu" != torch.device(device).type
+        known = span_of(self.labels) if leaving else self.span
+        return Labelled(self.inputs.to(device), self.labels.to(device, non_blocking=True), known)
 
     def __len__(self) -> int:
         return len(self.inputs)

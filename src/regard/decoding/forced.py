@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -37,10 +38,17 @@ def score(model: Predicts, batch: Pairs[Any] | Sequences) -> list[Scored]:
         else:
             logits = logits[:, :-1]
             texts = Sequences(batch.tokens[:, 1:], (batch.lengths - 1).clamp_min(0))
-        each = normalised(logits).gather(-1, texts.tokens[..., None])[..., 0]
+        logprobs = normalised(logits)
+        known = texts.tokens.clamp(0, logprobs.shape[-1] - 1)
+        each = logprobs.gather(-1, known[..., None])[..., 0].where(known == texts.tokens, torch.nan)
     unusable = (each.isnan() & texts.real).nonzero().tolist()
     if unusable:
         row, step = unusable[0]
+        token, words = int(texts.tokens[row, step]), logprobs.shape[-1]
+        if not 0 <= token < words:
+            raise RegardError(
+                f"row {row} has the token {token}: the model knows {words:,}, from 0 to {words - 1:,}"
+            )
         raise RegardError(f"step {step}, row {row}: the model gave NaN; look at its weights and at that row")
     rows = zip(each.tolist(), texts.lengths.tolist(), strict=True)
     scores = [row[:length] for row, length in rows]

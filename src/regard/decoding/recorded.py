@@ -24,7 +24,7 @@ from regard.decoding.limits import Limits, per_row
 from regard.decoding.steady import Steady, SteadyGreedy
 from regard.decoding.steady_beam import SteadyBeam
 from regard.errors import RegardError
-from regard.models.protocols import AnyModel, Stands, Stood
+from regard.models.protocols import AnyModel, Checks, Stands, Stood
 
 _ROUND = 16  # tokens that limits and sources are rounded up to: fewer shapes
 _SHAPES = 8  # that are kept for a model; of more, those not used for longest are forgotten
@@ -116,6 +116,8 @@ def recorded(
     """The `count` best texts of every row of the source; None where the ordinary loops have to find them."""
     if not isinstance(model, nn.Module) or _unfit(model, source) is not None:
         return None
+    if isinstance(model, Checks):
+        model.check(source)
     most = per_row(limits, len(source), device=torch.device("cpu"))
     longest = int(most.max())
     room = -(-longest // _ROUND) * _ROUND

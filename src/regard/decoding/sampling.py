@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.data.given import integers, number, whole
 from regard.decoding.greedy import likeliest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits
@@ -32,8 +33,8 @@ def sample(
 
     Those are the `top_k` likeliest, and of them the likeliest whose probabilities together reach `top_p`. The text
     of a row follows from the seed and the row's number, whatever else is in the batch; `numbers` names the rows
-    otherwise than 0, 1, 2, … A temperature of 0 is greedy. `logprob` is that of the model itself, before any of
-    this.
+    otherwise than 0, 1, 2, … A temperature of 0 is greedy, and one below 1e-300 is as one of 1e-300: of tokens that are
+    equally likely to the last bit, any. `logprob` is that of the model itself, before any of this.
     """
     choose = drawing(seed=seed, temperature=temperature, top_k=top_k, top_p=top_p, numbers=numbers)
     return unroll(model, source, choose, limits=limits)
@@ -48,24 +49,34 @@ def drawing(
     numbers: Int[Tensor, " b"] | None = None,
 ) -> Choice:
     """The choice of tokens that `sample` makes."""
-    _check(temperature, top_k, top_p)
+    _check(seed, temperature, top_k, top_p, numbers)
     if temperature == 0:
         return likeliest
+    # Nearer to 0, or farther from it, nothing changes but that 1 / temperature is inf or 0, which a GPU multiplies by.
+    divisor = min(max(temperature, _COLDEST), 1 / _COLDEST)
 
     def choose(
         logits: Float[Tensor, "r vocabulary"], texts: Int[Tensor, " r"], step: int
     ) -> tuple[Int[Tensor, " r"], Float[Tensor, " r"]]:
+        if step == 0 and numbers is not None and len(numbers) != len(texts):
+            raise RegardError(f"{len(numbers)} numbers for {len(texts)} rows: give one a row")
         logprobs = following(logits, step=step, texts=texts)
-        probabilities = let_through(logprobs, temperature=temperature, top_k=top_k, top_p=top_p)
+        probabilities = let_through(logprobs, temperature=divisor, top_k=top_k, top_p=top_p)
         cumulative = probabilities.cumsum(-1)
         rows = texts if numbers is None else numbers.to(texts.device)[texts]
         aim = uniform(seed, rows, step)[:, None] * cumulative[:, -1:]
         # The first token whose cumulative probability is beyond the aim, so never one of probability 0. In the
         # order of the vocabulary, because an order by probability could turn over with the rounding of a batch.
         chosen = torch.searchsorted(cumulative, aim, right=True)
+        # Sums of a GPU, made in parallel, need not rise where a probability is 0: what may not be drawn is not.
+        chosen = chosen.clamp_max(cumulative.shape[-1] - 1)
+        chosen = chosen.where(probabilities.gather(1, chosen) > 0, probabilities.argmax(-1, keepdim=True))
         return chosen[:, 0], logprobs.gather(1, chosen)[:, 0]
 
     return choose
+
+
+_COLDEST = 1e-300
 
 
 def let_through(
@@ -113,12 +124,15 @@ def _signed(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
-def _check(temperature: float, top_k: int | None, top_p: float) -> None:
-    if not 0 <= temperature < math.inf:
+def _check(seed: object, temperature: float, top_k: int | None, top_p: float, numbers: Tensor | None) -> None:
+    whole("seed", seed)
+    if numbers is not None:
+        integers("numbers", numbers, 1)
+    if not 0 <= number("temperature", temperature) < math.inf:
         raise RegardError(
             f"a temperature of {temperature}: give 0 (the likeliest token) or a positive number"
         )
-    if top_k is not None and top_k < 1:
+    if top_k is not None and whole("top_k", top_k) < 1:
         raise RegardError(f"top_k={top_k}: let at least 1 token through, or give None for all")
-    if not 0 < top_p <= 1:
+    if not 0 < number("top_p", top_p) <= 1:
         raise RegardError(f"top_p={top_p}: give a probability above 0 and at most 1, which lets all through")

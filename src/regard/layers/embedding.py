@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.data.given import integers
+from regard.errors import RegardError
 from regard.layers.dropout import Dropout
 from regard.layers.positions import Offset, Positions, Tabled
 
@@ -22,11 +24,33 @@ class Embedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Int[Tensor, "*b n"], *, offset: Offset = 0) -> Float[Tensor, "*b n d"]:
-        """The vectors of tokens of which the first stands at `offset`, or one offset a row."""
-        x = nn.functional.embedding(tokens, self.table) * math.sqrt(self.table.shape[-1])
+        """The vectors of tokens of which the first stands at `offset`, or one offset a row.
+
+        A token that the table does not have is refused on a CPU. On a GPU its vector is NaN: to refuse it the host would
+        have to wait, and to ask for its row would end all use of the GPU.
+        """
+        x = _rows(integers("tokens", tokens), self.table)
         return self.dropout(x if self.positions is None else self.positions.add(x, offset=offset))
 
     def placed(self, at: Int[Tensor, " 1"], *, count: int) -> Tabled:
         """The position that a tensor names, one of the first `count`, with the vectors of all of them at hand."""
         first = self.table[:0] if self.positions is None else self.positions.first(count, self.table)
         return Tabled(at, first)
+
+
+def _rows(tokens: Int[Tensor, "*b n"], table: Float[Tensor, "words d"]) -> Float[Tensor, "*b n d"]:
+    """√d · E[token]."""
+    scale = math.sqrt(table.shape[-1])
+    if not table.is_cuda:
+        try:
+            return nn.functional.embedding(tokens, table) * scale
+        except IndexError:
+            wrong = tokens[(tokens < 0) | (tokens >= len(table))]
+            raise RegardError(
+                f"token {int(wrong[0])}: the table has {len(table):,}, from 0 to {len(table) - 1:,}; use the model's own "
+                "tokenizer"
+            ) from None
+    there = (tokens >= 0) & (tokens < len(table))
+    wide = torch.promote_types(table.dtype, torch.float32)  # as precise as a product with a number
+    factor = torch.full_like(tokens, scale, dtype=wide).masked_fill(~there, torch.nan)
+    return (nn.functional.embedding(tokens.where(there, 0), table) * factor[..., None]).to(table.dtype)

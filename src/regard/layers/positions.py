@@ -15,6 +15,7 @@ from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.data.spans import span_of
 from regard.errors import RegardError
 
 
@@ -57,6 +58,8 @@ class Positions(nn.Module, ABC):
             raise RegardError(
                 f"positions of width {self.width} cannot be added to vectors of width {x.shape[-1]}"
             )
+        if isinstance(offset, int) and offset < 0:
+            raise RegardError(f"offset={offset}: the first position is 0")
         return x + (offset.vectors[offset.at] if isinstance(offset, Tabled) else self._of(x, offset))
 
     def concatenate(
@@ -126,23 +129,29 @@ class Learned(Positions):
 
     def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
         """The rows of the table."""
+        if not (torch.compiler.is_compiling() or recording(positions)):
+            self._check(span_of(positions)[0], span_of(positions)[1] + 1)
         return self.table[positions]
 
     def _of(self, x: Tensor, offset: Offset) -> Tensor:
-        count = self.table.shape[0]
         if isinstance(offset, Placed):
             end = offset.end
         elif isinstance(offset, Tabled):
             end = offset.vectors.shape[0]
         else:
             end = x.shape[-2] + int(offset if isinstance(offset, int) else offset.max())
+        self._check(0, end)
+        rows = self.table[offset:end] if isinstance(offset, int) else self.table[_numbers(x, offset)]
+        return rows.to(x.dtype)
+
+    def _check(self, first: int, end: int) -> None:
+        count = self.table.shape[0]
+        if first < 0:
+            raise RegardError(f"position {first}: the first is 0")
         if end > count:
             raise RegardError(
                 f"{end} positions, but only {count} were learned: shorten the input, or train with a larger count"
             )
-        if isinstance(offset, int):
-            return self.table[offset:end].to(x.dtype)
-        return super()._of(x, offset)
 
 
 class Gaussian(Positions):

@@ -12,6 +12,7 @@ from regard.errors import RegardError
 from regard.models.encoded import encoded, through
 from regard.models.labelling import Labelling
 from regard.models.layout import layout_of
+from regard.models.readable import readable
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, questions
 
 
@@ -46,8 +47,8 @@ class Classifier(Labelling[Texts]):
 
     def scores(self, inputs: Texts) -> Float[Tensor, "b classes"]:
         """How well each class fits, before softmax."""
-        layout = layout_of(inputs)
-        x = layout.tidied(self.embedding(inputs.tokens, offset=layout.offset))
+        tokens, layout = readable(inputs, self.embedding), layout_of(inputs)
+        x = layout.tidied(self.embedding(tokens, offset=layout.offset))
         x = through(self.encoder, x, layout.own())
         pooled = encoded(self.norm(x), layout).pooled(self.config.pooling, self.pooling)
         return self.output(self.dropout(pooled))

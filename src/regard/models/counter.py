@@ -22,6 +22,7 @@ from regard.layers.embedding import Embedding
 from regard.layers.pooling import AttentionPooling
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
+from regard.models.readable import labelled, readable, readable_labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +57,14 @@ class Counter(nn.Module):
 
     def loss(self, batch: Labelled) -> Loss:
         """The cross-entropy of the labels, and nothing else."""
-        return cross_entropy(self._scores(batch.inputs), batch.labels)
+        scores = self._scores(labelled(batch).inputs)
+        return cross_entropy(scores, readable_labels(batch, scores.shape[-1]))
 
     def call(self, batch: Sequences) -> Call:
         """The one question that is asked: its query, and the keys of the digits."""
+        keys = self._embedded(batch)
         queries = self.pooling.queries.expand(len(batch), -1, -1)
-        return self.pooling.attention.call(queries, self.embedding(batch.tokens))
+        return self.pooling.attention.call(queries, keys)
 
     def weights(self, batch: Sequences) -> Float[Tensor, "b n"]:
         """How much it looks at each digit."""
@@ -69,7 +72,10 @@ class Counter(nn.Module):
 
     def values(self, batch: Sequences) -> Float[Tensor, "b n value"]:
         """What each digit sends."""
-        return self.pooling.attention.input.values(self.embedding(batch.tokens))
+        return self.pooling.attention.input.values(self._embedded(batch))
 
     def _scores(self, batch: Sequences) -> Float[Tensor, "b classes"]:
-        return self.reader(self.pooling(self.embedding(batch.tokens))[:, 0])
+        return self.reader(self.pooling(self._embedded(batch))[:, 0])
+
+    def _embedded(self, batch: Sequences) -> Float[Tensor, "b n width"]:
+        return self.embedding(readable(batch, self.embedding))

@@ -18,6 +18,7 @@ from regard.errors import RegardError
 from regard.models.encoded import Encoded, through
 from regard.models.hearing import SoundEncoder, SoundStackConfig
 from regard.models.labelling import Labelling
+from regard.models.readable import readable
 from regard.models.seeing import PictureEncoder, PictureStackConfig
 from regard.models.stack import (
     StackConfig,
@@ -75,7 +76,8 @@ class TextEncoder(nn.Module):
 
     def forward(self, texts: Sequences) -> Encoded:
         """Every token, having looked at all that are real."""
-        x = through(self.blocks, self.embedding(texts.tokens), lengths(texts.lengths))
+        tokens = readable(texts, self.embedding)
+        x = through(self.blocks, self.embedding(tokens), lengths(texts.lengths))
         return Encoded(self.norm(x), texts.lengths)
 
 

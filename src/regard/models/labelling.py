@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.data.batches import Labelled, Source
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
+from regard.models.readable import labelled, readable_labels
 
 
 class Labelling(nn.Module, ABC, Generic[Source]):
@@ -29,4 +30,5 @@ class Labelling(nn.Module, ABC, Generic[Source]):
 
     def loss(self, batch: Labelled[Source]) -> Loss:
         """The cross-entropy of the labels."""
-        return cross_entropy(self.scores(batch.inputs), batch.labels, smoothing=self.smoothing)
+        scores = self.scores(labelled(batch).inputs)
+        return cross_entropy(scores, readable_labels(batch, scores.shape[-1]), smoothing=self.smoothing)

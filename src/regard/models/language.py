@@ -18,6 +18,7 @@ from regard.layers.blocks import EncoderBlock
 from regard.layers.residual import normed
 from regard.models.layout import Layout, layout_of, to_learn
 from regard.models.protocols import Loss, Spent
+from regard.models.readable import readable
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm
 from regard.models.targets import shifted
 from regard.models.word_loss import word_loss
@@ -84,10 +85,12 @@ class LanguageModel(nn.Module):
 
     def logits(self, batch: Texts) -> Float[Tensor, "*b n vocabulary"]:
         """The scores of what follows each token, given it and those before it."""
+        readable(batch, self.embedding)
         return self._words(self._read(batch, layout_of(batch)))
 
     def loss(self, batch: Texts) -> Loss:
         """The cross-entropy of every token but the first, given those before it."""
+        readable(batch, self.embedding)
         before, after = shifted(batch)
         layout = layout_of(before)
         vectors, targets = to_learn(self._read(before, layout), after, layout)
@@ -95,6 +98,7 @@ class LanguageModel(nn.Module):
 
     def start(self, source: Sequences) -> LanguageState:
         """Read the prompts but for their last tokens, which the first step takes."""
+        readable(source, self.embedding)
         shortest, longest = (int(n) for n in torch.stack([source.lengths.min(), source.lengths.max()]))
         if shortest < 1:
             raise RegardError("a prompt without a token: give at least one, such as START")

@@ -12,6 +12,7 @@ from regard.errors import RegardError
 from regard.models.labelling import Labelling
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
+from regard.models.readable import labelled, readable_labels
 
 
 class Blends(Batch, Protocol):
@@ -65,5 +66,7 @@ class MixedLabelling(Labelling[Blending]):
         """The cross-entropy of the labels; with mixup, in training, that of the labels of mixed inputs."""
         if not self.training or self.mixup == 0.0:
             return super().loss(batch)
-        mix = mixed(batch, self.mixup)
-        return mix.loss(self.scores(mix.inputs), smoothing=self.smoothing)
+        mix = mixed(labelled(batch), self.mixup)
+        scores = self.scores(mix.inputs)
+        readable_labels(batch, scores.shape[-1])
+        return mix.loss(scores, smoothing=self.smoothing)

@@ -27,7 +27,9 @@ def cross_entropy(
     logs = torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
     if shares is not None:
         logs = logs * shares[..., None]
-    nll = -logs.gather(-1, targets[..., None]).sum()
+    # On a GPU, to ask for a class that is not there would end all use of it. Models refuse such a label before this.
+    there = targets.clamp(0, logits.shape[-1] - 1)
+    nll = -logs.gather(-1, there[..., None])[..., 0].where(there == targets, torch.nan).sum()
     total = nll if smoothing == 0.0 else (1 - smoothing) * nll - smoothing * logs.mean(-1).sum()
     correct = (logits.detach().argmax(-1) == targets).sum()
     count = torch.tensor(targets.numel(), device=targets.device)

@@ -97,6 +97,14 @@ class Stands(Protocol):
         """For `group` texts of each source of a started state, of `room` tokens at most; None where it cannot be."""
 
 
+@runtime_checkable
+class Checks(Protocol):
+    """What can say of a source that it cannot read it, before anything is computed."""
+
+    def check(self, source: Any) -> None:
+        """Raise if a source cannot be read. Where that is recorded and replayed, this is what is asked each time."""
+
+
 class Spent:
     """Says once that a state was stepped from. A second step from it would see a past that is not its own."""
 

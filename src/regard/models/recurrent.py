@@ -10,6 +10,7 @@ from typing import ClassVar
 from regard.data.batches import Sequences
 from regard.errors import RegardError
 from regard.models.encoded import Encoded
+from regard.models.readable import readable
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
 
 
@@ -44,6 +45,7 @@ class RecurrentTranslator(RecurrentWriting[Sequences]):
 
     def start(self, source: Sequences) -> RecurrentState:
         """Read the sources; the decoder begins where the encoder ended."""
+        tokens = readable(source, self.source_embedding)
         read = self.encoder.read_on if source.filled else self.encoder.read
-        states, last = read(self.source_embedding(source.tokens), source.lengths)
+        states, last = read(self.source_embedding(tokens), source.lengths)
         return self.begin(last, Encoded(states, source.lengths))

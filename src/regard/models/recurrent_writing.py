@@ -28,6 +28,7 @@ from regard.models.choices import check_choices, check_vocabulary
 from regard.models.encoded import Encoded
 from regard.models.memory import Memory
 from regard.models.protocols import Loss, Spent
+from regard.models.readable import pairs, readable
 from regard.models.targets import decoder_input
 from regard.models.word_loss import word_loss
 
@@ -164,7 +165,7 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
 
     def loss(self, batch: Pairs[Source]) -> Loss:
         """The cross-entropy of the target tokens."""
-        joined, target = self._decode(batch), batch.target
+        joined, target = self._decode(batch), pairs(batch).target
         if target.filled:  # how many are real, nobody waits to learn: what is less than 0 counts as nothing
             vectors, aims = joined.flatten(0, 1), target.tokens.where(target.real, -1).flatten()
         else:
@@ -197,6 +198,7 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
 
     def _decode(self, batch: Pairs[Source]) -> Float[Tensor, "b t joined"]:
         """[s_t, c_t] at every position."""
+        readable(pairs(batch).target, self.target_embedding)
         state = self.start(batch.source)
         # Padding may hold anything, and would reach the gradient of the weights.
         x = torch.where(batch.target.real[..., None], self.target_embedding(decoder_input(batch.target)), 0.0)

@@ -35,7 +35,6 @@ def shifted(texts: Texts) -> tuple[Texts, Texts]:
     owner = torch.searchsorted(ends, row, right=True)
     lost = torch.nn.functional.pad(texts.lengths.cumsum(0) - texts.lengths - (ends - lengths), (0, 1))[owner]
     here = (row + lost).clamp_max(max(texts.tokens.shape[0] - 2, 0))
-    kept = replace(
-        texts, lengths=lengths, longest=max(texts.longest - 1, 0), shortest=max(texts.shortest - 1, 0)
-    )
+    longest, shortest = max(texts.longest - 1, 0), max(texts.shortest - 1, 0)
+    kept = replace(texts, lengths=lengths, longest=longest, shortest=shortest, spans=None)
     return replace(kept, tokens=texts.tokens[here]), replace(kept, tokens=texts.tokens[here + 1])

@@ -12,6 +12,7 @@ from regard.layers.embedding import Embedding
 from regard.layers.residual import normed
 from regard.models.encoded import Encoded, encoded, through
 from regard.models.layout import layout_of
+from regard.models.readable import readable
 from regard.models.stack import embedding, encoder_blocks, last_norm
 from regard.models.writing import Writing, WritingConfig
 
@@ -67,9 +68,14 @@ class Transformer(Writing[Texts]):
 
     def read(self, source: Texts) -> Encoded:
         """The same, with how they lie."""
+        self.check(source)
         layout = layout_of(source)
         x = layout.tidied(self._reader()(source.tokens, offset=layout.offset))
         return encoded(normed(self.encoder_norm, through(self.encoder, x, layout.own())), layout)
+
+    def check(self, source: Texts) -> None:
+        """Refuse tokens that the table does not have, and lengths that do not fit."""
+        readable(source, self._reader())
 
     def _reader(self) -> Embedding:
         return self.target_embedding if self.config.tied == "all" else self.source_embedding

@@ -90,9 +90,10 @@ def _turned_into_slopes(scores: Tensor, targets: Tensor, smoothing: float, wide:
     vocabulary = scores.shape[-1]
     for some, aims in zip(torch.split(scores, _ROWS), torch.split(targets, _ROWS), strict=True):
         real = aims >= 0
-        at = aims.clamp_min(0)[:, None]
+        at = aims.clamp(0, vocabulary - 1)[:, None]
         score = some.to(wide)
         aimed, largest = score.gather(-1, at)[:, 0], score.amax(-1)
+        aimed = torch.where(aims < vocabulary, aimed, torch.nan)  # models refuse such a word before this
         shares = torch.softmax(score, -1)
         above = -shares.amax(-1).log()  # log Σ exp(score − largest), for the largest share is never nothing
         nll = torch.where(real, (largest - aimed) + above, 0.0)

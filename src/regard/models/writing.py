@@ -22,6 +22,7 @@ from regard.models.encoded import Encoded
 from regard.models.layout import Layout, layout_of, read_late, to_learn
 from regard.models.memory import Asked, Memory
 from regard.models.protocols import Loss, Spent
+from regard.models.readable import pairs, readable
 from regard.models.stack import StackConfig, decoder_blocks, embedding, last_norm
 from regard.models.standing import Standing
 from regard.models.straight import Decoder, straight
@@ -115,11 +116,11 @@ class Writing(nn.Module, ABC, Generic[Source]):
 
     def logits(self, batch: Pairs[Source, Any]) -> Float[Tensor, "*b t vocabulary"]:
         """The scores of every target token, given those before it."""
-        return self._words(self._decode(batch, layout_of(batch.target)))
+        return self._words(self._decode(batch, layout_of(self._target(batch))))
 
     def loss(self, batch: Pairs[Source, Any]) -> Loss:
         """The cross-entropy of the target tokens."""
-        layout = layout_of(batch.target)
+        layout = layout_of(self._target(batch))
         vectors, targets = to_learn(self._decode(batch, layout), batch.target, layout)
         return word_loss(vectors, self.word_table(), targets, smoothing=self.config.smoothing)
 
@@ -164,6 +165,12 @@ class Writing(nn.Module, ABC, Generic[Source]):
         )
         advance = straight(decoder, rows=state.memory.rows * group) or self.advance
         return Standing(advance, self.target_embedding, state.memory, room=room, group=group)
+
+    def _target(self, batch: Pairs[Source, Any]) -> Any:
+        """The targets, if they can be read."""
+        target = pairs(batch).target
+        readable(target, self.target_embedding)
+        return target
 
     def _decode(self, batch: Pairs[Source, Any], layout: Layout) -> Float[Tensor, "*b t d"]:
         memory = self.read(batch.source)

@@ -17,7 +17,10 @@ def _row(SCORES, TARGETS, FOUND, stride, count, smoothing, VOCABULARY: tl.conste
     target = tl.load(TARGETS + row)
     columns = tl.arange(0, FULL)
     inside = columns < VOCABULARY
-    aimed = tl.load(SCORES + row * stride + tl.maximum(target, 0)).to(tl.float32)
+    # A word that there is not makes the loss NaN; models refuse it before this.
+    place = tl.minimum(tl.maximum(target, 0), VOCABULARY - 1)
+    aimed = tl.load(SCORES + row * stride + place).to(tl.float32)
+    aimed = tl.where(target < VOCABULARY, aimed, float("nan"))
     score = tl.load(SCORES + row * stride + columns, inside, float("-inf")).to(tl.float32)
     top = tl.max(score)
     weight = tl.exp(score - top)

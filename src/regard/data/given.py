@@ -1,0 +1,110 @@
+"""What callers give, checked where it enters: a mistake is one line that names it, never a traceback from inside.
+
+Each check is one comparison for what is right, and says what is wrong only then: they stand where every call comes by.
+"""
+
+import numbers
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+
+Kind = TypeVar("Kind")
+
+
+def told(value: object) -> str:
+    """A value as it stands in a message: in one line, and not all of a long one."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, np.ndarray):
+        return f"NumPy's {value.dtype}{list(value.shape)}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def vectors(name: str, given: Any, width: int | None = None, *, of: nn.Module | None = None) -> Tensor:
+    """Rows of numbers, [..., positions, width]. A NumPy array becomes a tensor like the weights of the module."""
+    if (
+        isinstance(given, Tensor)
+        and given.is_floating_point()
+        and given.ndim > 0
+        and (width is None or given.shape[-1] == width)
+    ):
+        return given
+    if isinstance(given, np.ndarray) and given.dtype.kind == "f":
+        like = None if of is None else next(of.parameters(), None)
+        taken = torch.from_numpy(np.ascontiguousarray(given))
+        return vectors(name, taken if like is None else taken.to(like), width)
+    if isinstance(given, Tensor) and given.is_floating_point() and given.ndim > 0:
+        raise RegardError(
+            f"{name} has vectors of width {given.shape[-1]}, and {width} is wanted: {told(given)}"
+        )
+    raise RegardError(f"{name}={told(given)}: give a tensor of floats, [..., positions, {width or 'width'}]")
+
+
+def integers(name: str, given: Any, axes: int | None = None) -> Tensor:
+    """Whole numbers, such as tokens or lengths. Those of few bits, and NumPy's, become int64."""
+    if isinstance(given, Tensor) and (axes is None or given.ndim == axes):
+        if given.dtype is torch.int64 or given.dtype is torch.int32:
+            return given
+        if given.dtype in (torch.int16, torch.int8, torch.uint8):
+            return given.long()
+    if isinstance(given, np.ndarray) and given.dtype.kind in "iu":
+        return integers(name, torch.from_numpy(given.astype(np.int64)), axes)
+    shape = "" if axes is None else f" with {axes} {'axis' if axes == 1 else 'axes'}"
+    raise RegardError(f"{name}={told(given)}: give a tensor of whole numbers{shape}")
+
+
+def whole(name: str, given: Any, *, least: int | None = None) -> int:
+    """One whole number."""
+    if not isinstance(given, numbers.Integral) or isinstance(given, bool):
+        raise RegardError(f"{name}={told(given)}: give a whole number")
+    if least is not None and given < least:
+        raise RegardError(f"{name}={given}: at least {least}")
+    return int(given)
+
+
+def number(name: str, given: Any) -> float:
+    """One number."""
+    if isinstance(given, numbers.Real) and not isinstance(given, bool):
+        return float(given)
+    raise RegardError(f"{name}={told(given)}: give a number")
+
+
+def instance(name: str, given: Any, kind: type[Kind] | tuple[type[Kind], ...], wanted: str) -> Kind:
+    """Something of a kind; `wanted` says what to give instead."""
+    if isinstance(given, kind):
+        return given
+    raise RegardError(f"{name}={told(given)}: {wanted}")
+
+
+def listed(given: Any, what: str) -> Any:
+    """Several of what a model is asked with: one text alone would be taken for a list of letters."""
+    if (
+        isinstance(given, Sequence | np.ndarray | Tensor)
+        and not isinstance(given, str | bytes)
+        and _has_axes(given)
+    ):
+        return given
+    if isinstance(given, str | bytes) or hasattr(given, "__fspath__"):
+        raise RegardError(
+            f"a list of {what}s is wanted, not one {what}: put it in brackets, [{told(str(given))}]"
+        )
+    raise RegardError(f"a list of {what}s is wanted, not {told(given)}")
+
+
+def _has_axes(given: Any) -> bool:
+    return getattr(given, "ndim", 1) > 0
+
+
+def texts(given: Any, what: str = "text") -> list[str]:
+    """Texts in a list."""
+    several = listed(given, what)
+    for place, each in enumerate(several):
+        if not isinstance(each, str):
+            raise RegardError(f"{what} {place} of {len(several)} is {told(each)}: give texts, in quotes")
+    return list(several)

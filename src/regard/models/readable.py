@@ -1,0 +1,94 @@
+"""Whether a model can read a batch: tokens that its tables have, labels that it has classes for, lengths that fit.
+
+Asked where a batch enters a model, before anything is computed. On a GPU nobody waits for the answer where the batch
+was looked at before it was sent there (`regard.data.spans`), and inside a recorded graph nothing is asked.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from regard.data.batches import Labelled, Packed, Pairs, Sequences, Texts
+from regard.data.given import instance, integers
+from regard.data.spans import Spans, span_of
+from regard.errors import RegardError
+from regard.layers.embedding import Embedding
+from regard.layers.positions import recording
+
+
+def readable(texts: Texts, embedding: Embedding, *, shortest: int = 0) -> Int[Tensor, "*b n"]:
+    """The tokens of texts, if a table has all of them and their lengths fit; or say what is wrong."""
+    instance(
+        "batch",
+        texts,
+        (Sequences, Packed),
+        "give Sequences or Packed texts, such as Sequences.of([[4, 5], [6]])",
+    )
+    tokens = integers("tokens", texts.tokens, 2 if isinstance(texts, Sequences) else 1)
+    lengths = integers("lengths", texts.lengths, 1)
+    words = embedding.table.shape[0]
+    _same_device(tokens, embedding)
+    if isinstance(texts, Sequences) and len(lengths) != len(tokens):
+        raise RegardError(f"{len(tokens)} rows of tokens and {len(lengths)} lengths: one length a row")
+    if torch.compiler.is_compiling() or recording(tokens):
+        return tokens
+    on_host = tokens.device.type == "cpu"
+    spans = Spans.of(tokens, lengths) if on_host or texts.spans is None else texts.spans
+    if not 0 <= spans.tokens[0] <= spans.tokens[1] < words:
+        wrong = spans.tokens[0] if spans.tokens[0] < 0 else spans.tokens[1]
+        raise RegardError(
+            f"token {wrong}: the table has {words:,}, from 0 to {words - 1:,}; use the model's own tokenizer"
+        )
+    room = tokens.shape[-1]
+    if not shortest <= spans.lengths[0] <= spans.lengths[1] <= room and len(lengths):
+        raise RegardError(
+            f"lengths from {spans.lengths[0]} to {spans.lengths[1]}: from {shortest} to {room}, the tokens of a row"
+        )
+    if isinstance(texts, Packed):
+        fits = spans.total <= room if texts.filled else spans.total == room
+        if (
+            not fits
+            or not (texts.filled or texts.shortest <= spans.lengths[0])
+            or not spans.lengths[1] <= texts.longest
+        ):
+            raise RegardError(
+                f"packed lengths from {spans.lengths[0]} to {spans.lengths[1]}, {spans.total} together, in a row of {room} "
+                f"tokens, said to be from {texts.shortest} to {texts.longest}: make them with Packed.of"
+            )
+    return tokens
+
+
+def pairs(batch: Any) -> Pairs[Any, Any]:
+    """A batch, if it is of sources and targets."""
+    return instance("batch", batch, Pairs, "give sources and targets together, Pairs(source, target)")
+
+
+def labelled(batch: Any) -> Labelled[Any]:
+    """A batch, if it is of inputs and labels."""
+    return instance("batch", batch, Labelled, "give inputs and labels together, Labelled(inputs, labels)")
+
+
+def readable_labels(batch: Labelled[Any], classes: int) -> Int[Tensor, " b"]:
+    """The labels of a batch, if there are so many classes; or say what is wrong."""
+    labels = integers("labels", labelled(batch).labels, 1)
+    if len(labels) != len(batch.inputs):
+        raise RegardError(f"{len(batch.inputs)} inputs and {len(labels)} labels: one label an input")
+    if torch.compiler.is_compiling() or recording(labels):
+        return labels
+    on_host = labels.device.type == "cpu"
+    least, most = span_of(labels) if on_host or batch.span is None else batch.span
+    if not 0 <= least <= most < classes:
+        raise RegardError(
+            f"label {least if least < 0 else most}: there are {classes} classes, from 0 to {classes - 1}"
+        )
+    return labels
+
+
+def _same_device(given: Tensor, module: nn.Module) -> None:
+    own = next(module.parameters()).device
+    if given.device != own:
+        raise RegardError(
+            f"the batch is on {given.device} and the model on {own}: batch.to({str(own)!r}), or model.to(…)"
+        )
