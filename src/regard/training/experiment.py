@@ -91,8 +91,8 @@ def _go(
     check_size(prepared.config)
     torch.manual_seed(recipe.seed)
     model = build_model(prepared.config)
-    if recipe.init is not None:
-        _transfer(model, recipe.init, prepared, say)
+    if recipe.init is not None and kept.init is not None:
+        _transfer(model, recipe.init, prepared, say, name=kept.init.run)
     model = model.to(world.device)
     began = time.monotonic()
     outcome = train(
@@ -120,11 +120,11 @@ def _go(
     return Finished(run=run, outcome=outcome, metrics=metrics)
 
 
-def _transfer(model: nn.Module, init: Init, prepared: Prepared, say: Say) -> None:
-    """Take over what the recipe asks for from an earlier run, and say what that is."""
+def _transfer(model: nn.Module, init: Init, prepared: Prepared, say: Say, *, name: str) -> None:
+    """Take over what the recipe asks for from an earlier run, and say what that is; `name` is what it is called there."""
     taken = transfer(model, chosen(init.run).weights(), parts=init.parts, freeze=init.freeze)
     for line in [
-        *taken.lines(init.run),
+        *taken.lines(name),
         *differing(plain(prepared.config), run_of(init.run).load_config()),
     ]:
         say(line)
@@ -136,7 +136,11 @@ def _prepared(
     """Data read; the first process writes down what was made of it and the recipe to be kept, the others take that."""
     report = Report()
     begun = resume and run.config.exists()
-    known = run.load_tokenizers() if begun else _lent(recipe, say)
+    known = (
+        run.load_tokenizers()
+        if begun
+        else _lent(recipe, say, name="" if kept.init is None else kept.init.run)
+    )
     labels = run.load_labels() if begun else None
     say("reading the data …")
     if world.first:
@@ -155,7 +159,7 @@ def _prepared(
     return prepared
 
 
-def _lent(recipe: Recipe, say: Say) -> dict[str, Tokenizer]:
+def _lent(recipe: Recipe, say: Say, *, name: str) -> dict[str, Tokenizer]:
     """The tokenizers of the run that lends its embeddings, whose rows mean its tokens and no others."""
     if recipe.init is None or not (
         not recipe.init.parts or any("embedding" in part for part in recipe.init.parts)
@@ -163,9 +167,7 @@ def _lent(recipe: Recipe, say: Say) -> dict[str, Tokenizer]:
         return {}
     found = run_of(recipe.init.run).load_tokenizers()
     if found:
-        say(
-            f"init: the tokenizer is that of {recipe.init.run}, whose embeddings are taken; `tokens` is not used"
-        )
+        say(f"init: the tokenizer is that of {name}, whose embeddings are taken; `tokens` is not used")
     if isinstance(recipe.model, TransformerConfig | RecurrentConfig):
         return found
     side = "target" if "target_embedding" in recipe.init.parts and "target" in found else "source"
