@@ -16,8 +16,8 @@ from regard.errors import RegardError
 PathName = str | PathLike[str]
 
 SMALL = 1 << 20  # bytes of a file of settings
-PLENTY = 64 << 20  # bytes that any packed file may unpack to
-RATIO = 200  # times its size that a packed file may unpack to beyond that; text and sound reach about ten
+PLENTY = 16 << 20  # bytes that any packed file may unpack to
+RATIO = 100  # times its size that a packed file may unpack to beyond that; text and sound reach about ten
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 

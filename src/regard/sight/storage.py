@@ -74,6 +74,8 @@ def load_layers(path: str | PathLike[str]) -> list[Layer]:
         raise RegardError(f"{path} holds tensors, but not what was seen of a model: save it with seen.save")
     try:
         told = parse_json(about.get("layers", ""), "the list of its calls")
+        if not isinstance(told, list):
+            raise RegardError(f"its calls are a {type(told).__name__}, not a list")
         tensors = load_tensors(path)  # each once, however often calls name it
         return [Layer.of(_text(each["name"]), _call(each, tensors.__getitem__)) for each in told]
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
