@@ -9,10 +9,15 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import torch
 from runs.small import classification, language, numbers, trained, write_table, write_text
 from sight.explorer.small import seen_of
+from sight.explorer.trained import translator
 
 from regard.cli import main
+from regard.cli.look import _draw
+from regard.sight.explorer.runs import exhibit_of_run
+from regard.sight.pictures import overview
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +85,33 @@ def test_all_heads_are_drawn(runs: Path, tmp_path: Path) -> None:
     )
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "a.svg").read_text()
+
+
+@pytest.mark.slow
+def test_of_a_beam_the_answer_alone_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if that answer had been given as the target, whatever hypotheses are beside it."""
+    drawn, draw = [], overview.overview
+    monkeypatch.setattr(
+        overview, "overview", lambda seen, **options: drawn.append(seen) or draw(seen, **options)
+    )
+    loaded, text = translator(beam=4), "two three one five"
+    several = exhibit_of_run(loaded, text, beam=4)
+    for seed in range(7, 60):  # until longer hypotheses pad the answer
+        if max(len(output.steps) for output in several.outputs) > len(several.outputs[0].steps):
+            break
+        torch.manual_seed(seed)
+        for weight in loaded.model.parameters():
+            torch.nn.init.normal_(weight, std=0.5)
+        several = exhibit_of_run(loaded, text, beam=4)
+    else:
+        raise LookupError("all hypotheses are of one length")
+    for exhibit in (several, exhibit_of_run(loaded, text, target=several.outputs[0].text)):
+        _draw(exhibit, [tmp_path / "a.png"])
+    beam, alone = drawn
+    assert beam.names == alone.names
+    for name in beam.names:
+        assert beam[name].shape == alone[name].shape
+        torch.testing.assert_close(beam[name].entropy, alone[name].entropy, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow

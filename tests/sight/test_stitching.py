@@ -179,5 +179,133 @@ def test_what_is_not_one_text_is_refused() -> None:
     with watch(model) as seen:
         model(torch.randn(2, 5, 16))
         model(torch.randn(2, 9, 16))
-    with pytest.raises(RegardError, match="from 5 to 9 keys with 9 new queries"):
+    with pytest.raises(RegardError, match="9 queries over 9 keys, does not continue call 1, 5 over 5"):
         seen.stitched("MultiHeadAttention")
+
+
+def test_two_unrelated_calls_are_refused() -> None:
+    model = MultiHeadAttention(16, 4)
+    x, y = torch.randn(2, 1, 5, 16)
+    with watch(model) as seen:
+        model(x)
+        model(y)
+    with pytest.raises(
+        RegardError, match="call 2 of MultiHeadAttention, 5 queries over 5 keys, does not continue"
+    ):
+        seen.stitched("MultiHeadAttention")
+    with watch(model) as seen:
+        model(x)
+        model(x)
+    with pytest.raises(RegardError, match="call 2 of MultiHeadAttention is call 1 again"):
+        seen.stitched("MultiHeadAttention")
+    with watch(model) as seen:  # as many new keys as queries, but of another text
+        model(x[:, :2])
+        model(y[:, :3], y)
+    with pytest.raises(RegardError, match="does not continue call 1"):
+        seen.stitched("MultiHeadAttention")
+
+
+def test_one_call_is_itself() -> None:
+    model = MultiHeadAttention(16, 4)
+    with watch(model) as seen:
+        model(torch.randn(1, 5, 16))
+    assert seen.stitched("MultiHeadAttention") is seen[0]
+
+
+def windowed(family: str) -> nn.Module:
+    """A small model of Hugging Face's whose cache keeps four positions."""
+    import transformers
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    sizes |= {"num_key_value_heads": 2, "head_dim": 8, "vocab_size": 50, "max_position_embeddings": 64}
+    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    own = {
+        "Mistral": {"sliding_window": 4},
+        "Gemma3": {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
+        "Llama4": {
+            "attention_chunk_size": 4,
+            "layer_types": ["chunked_attention", "full_attention"],
+            "moe_layers": [],
+            "intermediate_size_mlp": 48,
+        },
+        "RecurrentGemma": {
+            "num_hidden_layers": 3,
+            "attention_window_size": 4,
+            "lru_width": 32,
+            "conv1d_width": 2,
+        },
+    }[family]
+    config = {"Gemma3": "Gemma3Text", "Llama4": "Llama4Text"}.get(family, family)
+    made = getattr(transformers, f"{config}Config")(**sizes | tokens | own)
+    return getattr(transformers, f"{family}ForCausalLM")(made).eval()
+
+
+@pytest.mark.skipif(not hugging_face(), reason="needs transformers")
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("prompt", [2, 7])
+@pytest.mark.parametrize("family", ["Mistral", "Gemma3", "Llama4", "RecurrentGemma"])
+def test_a_cache_that_is_a_sliding_window(family: str, prompt: int, beams: int) -> None:
+    if family == "RecurrentGemma" and beams > 1:
+        pytest.skip("its cache cannot be reordered")
+    model, tokens = windowed(family), torch.randint(3, 50, (1, prompt))
+    options = {"attention_mask": torch.ones_like(tokens), "do_sample": False, "num_beams": beams}
+    options |= {"max_new_tokens": 7, "min_new_tokens": 7, "return_dict_in_generate": True}
+    with torch.no_grad(), watch(model) as steps:
+        found = model.generate(tokens, **options, output_scores=beams > 1)
+    with torch.no_grad(), watch(model) as whole:
+        model(found.sequences[:, :-1], use_cache=False)
+    for name in whole.names:
+        stitched = steps.stitched(name, beams=found.beam_indices if beams > 1 else None)
+        assert stitched.shape == (1, 4, prompt + 6, prompt + 6)
+        torch.testing.assert_close(stitched.weights(), whole[name].weights(), rtol=0, atol=2e-6)
+        torch.testing.assert_close(stitched.entropy, whole[name].entropy, rtol=0, atol=5e-6)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent-context additive"])
+def test_a_beam_without_its_rows_is_refused(kind: str) -> None:
+    model = translator(kind)
+    one = Sequences(SOURCES.tokens[:1], SOURCES.lengths[:1])
+    with watch(model) as seen:
+        found = beam(model, one, size=4, limits=9)[0][0]
+    assert len(found.rows) > 2
+    name = "decoder.0.cross" if kind == "transformer" else "attention"
+    with pytest.raises(
+        RegardError, match="with 1 query and then with 4, as the rows of a beam do: give the beams"
+    ):
+        seen.stitched(name)
+    stitched = seen.stitched(name, beams=beams([found]))
+    assert stitched.shape[-2] == len(found.rows)  # the answer's, though the search may have gone on
+    if kind == "transformer":
+        with pytest.raises(RegardError, match="batches of different sizes: give the beams"):
+            seen.stitched("decoder.0.attention")
+
+
+def test_the_map_ends_with_the_texts_that_are_followed() -> None:
+    model = translator("transformer")
+    with watch(model) as seen:
+        best = decoded(model, 3)
+    shortest = min(best, key=lambda text: len(text.rows))
+    assert (
+        seen.stitched("decoder.1.attention", beams=beams([shortest])).shape[-2:] == (len(shortest.rows),) * 2
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hugging_face(), reason="needs transformers")
+def test_rows_of_a_beam_that_changed_places_are_refused_in_cross_attention_too() -> None:
+    model = hugging_face()["HF Marian"]().model
+    options = {"num_beams": 3, "max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}
+    options |= {"return_dict_in_generate": True, "output_scores": True}
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(4)  # texts that differ
+    for _ in range(40):  # until a text comes from several rows
+        tokens = torch.randint(3, 50, (1, 5))
+        with torch.no_grad(), watch(model) as seen:
+            found = model.generate(tokens, **options)
+        if len(set(found.beam_indices[0].tolist())) > 1:
+            break
+    cross = "model.decoder.layers.0.encoder_attn"
+    with pytest.raises(RegardError, match=f"{cross} was not asked by the same texts at every step"):
+        seen.stitched(cross)
+    assert seen.stitched(cross, beams=found.beam_indices).shape == (1, 4, 6, 5)

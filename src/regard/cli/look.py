@@ -136,10 +136,13 @@ def _named(run: Path) -> str:
 
 
 def _draw(exhibit: "Exhibit", paths: Sequence[Path]) -> None:
+    """Draw the first entry: of a beam, the answer. Longer hypotheses beside it pad its rows, so padding is cut off."""
+    from regard.sight.layer import Layer
     from regard.sight.pictures.overview import overview
     from regard.sight.seen import Seen
 
-    picture = overview(Seen([panel.layer for panel in exhibit.panels]), title=exhibit.name)
+    shown = [Layer.of(panel.name or panel.layer.name, panel.call(0)) for panel in exhibit.panels]
+    picture = overview(Seen(shown), title=exhibit.name)
     for path in paths:
         picture.write(path)
         say(f"wrote {path}")

@@ -13,7 +13,7 @@ from regard.sight.interventions import Importance, importance
 from regard.sight.layer import Layer
 from regard.sight.rollout import rollout
 from regard.sight.selection import Choice
-from regard.sight.stitching import stitch
+from regard.sight.stitching import follow, stitch
 from regard.sight.storage import load_layers, save_layers
 
 if TYPE_CHECKING:
@@ -45,11 +45,17 @@ class Seen:
         """The steps of a decoder as one layer: every query of the finished text over all its keys.
 
         After a beam search, `beams[i, t]` is the row of the batch that text i came from at step t (our own decoders
-        tell it by `beams(hypotheses)`, Hugging Face's `generate` as `beam_indices`).
+        tell it by `beams(hypotheses)`, Hugging Face's `generate` as `beam_indices`). Calls that are not the steps of
+        one text are refused.
         """
         steps = self.calls(name)
         full = steps[0].name
-        return Layer.of(full, stitch(full, [step.intact() for step in steps], beams))
+        if len(steps) == 1 and beams is None and steps[0].understood:
+            return steps[0]
+        stitched = stitch(full, [step.intact() for step in steps], beams)
+        if beams is None:
+            self._check_rows(full, len(steps))
+        return Layer.of(full, stitched)
 
     def matters(self, metric: Callable[[], float | Tensor]) -> Importance:
         """How a metric changes when each head that was seen is dropped. `metric` runs the model and measures it.
@@ -158,6 +164,23 @@ class Seen:
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
+
+    def _check_rows(self, name: str, steps: int) -> None:
+        """Refuse if another module of as many steps shows that rows changed places.
+
+        Rows of a beam that ask one memory have the same keys. In self-attention their keys differ.
+        """
+        for other in self.names:
+            calls = [layer for layer in self.layers if layer.name == other]
+            if other == name or len(calls) != steps or any(call.call is None for call in calls):
+                continue
+            if calls[0].shape[-1] == calls[-1].shape[-1]:
+                continue  # a memory, too
+            try:
+                follow(other, [call.intact() for call in calls])
+            except RegardError as error:
+                raise RegardError(f"{name} was not asked by the same texts at every step: {error}") from None
+            return
 
     def _full(self, name: str) -> str:
         """The whole path of a module from its path or the end of it."""
