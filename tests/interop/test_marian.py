@@ -1,5 +1,6 @@
 """Weights to and from Marian, held against Hugging Face's own model with the same weights."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from regard.data.batches import END, PAD, START, Pairs, Sequences
 from regard.decoding.greedy import greedy
 from regard.errors import RegardError
-from regard.interop.marian import from_marian, load_marian, marian_config, save_marian, to_marian
+from regard.interop.marian import _SIZES, from_marian, load_marian, marian_config, save_marian, to_marian
 from regard.models.transformer import Transformer, TransformerConfig
 
 transformers = pytest.importorskip("transformers")
@@ -132,6 +133,29 @@ def test_a_bias_of_the_logits_and_a_missing_weight_are_refused() -> None:
     tensors.pop("model.decoder.layers.1.fc2.bias")
     with pytest.raises(RegardError, match=r"layers\.1\.fc2\.bias"):
         from_marian(tensors, config)
+
+
+@pytest.mark.parametrize("name", sorted(marian_config(small().config)))
+def test_a_config_that_lacks_a_setting_makes_a_model_or_is_refused(name: str) -> None:
+    model = small()
+    tensors, config = to_marian(model), marian_config(model.config)
+    config.pop(name)
+    with suppress(RegardError):
+        from_marian(tensors, config)
+    if name in _SIZES:
+        with pytest.raises(RegardError, match=f"has no {name}: give a whole number"):
+            from_marian(tensors, config)
+
+
+@pytest.mark.parametrize("value", [None, "22", 22.0, True, [22]])
+def test_a_size_that_is_no_whole_number_is_named(value: Any) -> None:
+    model = small()
+    with pytest.raises(RegardError, match=r"has d_model=.*: give a whole number"):
+        from_marian(to_marian(model), marian_config(model.config) | {"d_model": value})
+    with pytest.raises(RegardError, match="has no d_model: give a whole number"):
+        from_marian({}, {"model_type": "marian"})
+    with pytest.raises(RegardError, match="a mapping of settings, this is list"):
+        from_marian({}, [])  # type: ignore[arg-type]
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:

@@ -104,6 +104,8 @@ def to_marian(model: Transformer) -> dict[str, Tensor]:
 
 def from_marian(tensors: dict[str, Tensor], given: dict[str, Any]) -> Transformer:
     """A Transformer with the weights and the config of a Marian model."""
+    if not isinstance(given, dict):
+        raise RegardError(f"a Marian config is a mapping of settings, this is {type(given).__name__}")
     config = _config_of(given)
     bias = tensors.get("final_logits_bias")
     if bias is not None and bool(bias.any()):
@@ -130,6 +132,14 @@ def from_marian(tensors: dict[str, Tensor], given: dict[str, Any]) -> Transforme
     return model.eval()
 
 
+_SIZES = (
+    "d_model",
+    "encoder_layers",
+    "decoder_layers",
+    "encoder_attention_heads",
+    "encoder_ffn_dim",
+    "vocab_size",
+)
 _SPECIAL = {"pad_token_id": PAD, "bos_token_id": START, "eos_token_id": END, "decoder_start_token_id": START}
 
 
@@ -141,6 +151,10 @@ def _generation() -> dict[str, Any]:
 def _config_of(given: dict[str, Any]) -> TransformerConfig:
     if given.get("model_type") != "marian":
         raise RegardError(f"model_type={given.get('model_type')!r}: only Marian models are read")
+    for name in _SIZES:
+        if type(given.get(name)) is not int:
+            said = f"{name}={given[name]!r}" if name in given else f"no {name}"
+            raise RegardError(f"the config of this Marian model has {said}: give a whole number")
     tied = given.get("tie_word_embeddings", True)
     shared = given.get("share_encoder_decoder_embeddings", True)
     wanted: dict[str, tuple[Any, ...]] = {
