@@ -138,9 +138,20 @@ def test_without_a_target_it_is_the_translators_own(make) -> None:
     own = translator.hypotheses(["the old house"])[0][0].tokens
     picture = picture_of(translator, "the old house", title="own")
     assert isinstance(picture, Heatmap)
-    assert picture.keys == ("the", "old", "house")
+    assert picture.keys == ("the", "old", "house", "</s>")
     assert len(picture.queries) == len(words_of(translator.target, own).names)
     assert translator.model.training is False
+
+
+@pytest.mark.parametrize("make", [transformer, recurrent])
+def test_what_goes_to_the_end_of_the_source_is_shown_beside_the_words(make) -> None:
+    translator, source, target = make(), "the old house", "sea house by"
+    looks, picture = looks_of(translator, source, target), picture_of(translator, source, target)
+    assert looks.end.min() > 0
+    torch.testing.assert_close(looks.weights.sum(1) + looks.end, torch.ones(3, dtype=torch.float64))
+    assert picture.aside == 1
+    torch.testing.assert_close(torch.tensor(picture.weights[:, -1]), looks.end)
+    torch.testing.assert_close(torch.tensor(picture.weights.sum(1)), torch.ones(3, dtype=torch.float64))
 
 
 def test_the_picture_is_written_by_the_name_of_its_file(tmp_path) -> None:

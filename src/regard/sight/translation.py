@@ -28,6 +28,7 @@ class Looks:
     """Where a translator looked while it was told one target."""
 
     weights: Float[Tensor, "target source"]  # of words, both sides without END
+    end: Float[Tensor, " target"]  # what the source's END gets: a row of weights sums to 1 with it
     source: tuple[str, ...]
     target: tuple[str, ...]
     note: str
@@ -44,11 +45,20 @@ def picture_of(
 ) -> Heatmap:
     """Which source words each target word was made from, as a heat map.
 
+    What they give to the end token of the source stands beside the words, in grey, so every row sums to 1.
+
     Without a target it is the translator's own translation. For a Transformer the mean over all heads of one
     decoder block is drawn, the one that looks most sharply; `layer` and `heads` choose others.
     """
     looks = looks_of(translator, source, target, layer=layer, heads=heads)
-    return heatmap(looks.weights, looks.target, looks.source, title=title, note=looks.note)
+    return heatmap(
+        torch.cat([looks.weights, looks.end[:, None]], dim=1),
+        looks.target,
+        (*looks.source, SPECIAL[END]),
+        title=title,
+        note=looks.note,
+        aside=1,
+    )
 
 
 def looks_of(
@@ -73,12 +83,10 @@ def looks_of(
         )
     pair = Pairs(Sequences.of([[*asked, END]]), Sequences.of([[*answer, END]])).to(translator.device)
     seen, what = decoder_looks(model, pair, layer, heads)
-    # END is no word of either side; what the words give to the source's end is simply not shown.
-    inner = seen[:-1, :-1]
     columns, rows = words_of(translator.source, asked), words_of(translator.target, answer)
-    return Looks(
-        weights=merged(inner, rows.parts, columns.parts), source=columns.names, target=rows.names, note=what
-    )
+    # END is no word of either side: its row is left out, its column kept apart.
+    given = merged(seen[:-1], rows.parts, [*columns.parts, len(columns.names)])
+    return Looks(weights=given[:, :-1], end=given[:, -1], source=columns.names, target=rows.names, note=what)
 
 
 def decoder_looks(

@@ -5,10 +5,10 @@ from PIL import Image
 
 from regard import RegardError, causal, weigh
 from regard.data.spelling import spell
-from regard.sight.pictures.colours import HATCH, HIDDEN, PAPER, colour
+from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, PAPER, code, colour
 from regard.sight.pictures.heatmap import heatmap
 from regard.sight.pictures.layout import amount, place
-from regard.sight.pictures.raster import SCALE, draw
+from regard.sight.pictures.raster import SCALE, cells, draw
 from regard.sight.pictures.sheet import sheet
 
 WEIGHTS = np.array([[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]])
@@ -174,3 +174,29 @@ def test_an_empty_sheet_is_refused(rows):
 )
 def test_the_scale_says_few_digits(weight, text):
     assert amount(weight) == text
+
+
+def test_keys_that_are_set_apart_are_grey_and_named_and_the_others_as_before(tmp_path):
+    weights = [[0.6, 0.1, 0.3], [0.0, 0.0, 1.0]]
+    options = {"queries": ["la", "mer"], "keys": ["the", "sea", "</s>"]}
+    plain, apart = heatmap(weights, **options), heatmap(weights, **options, aside=1)
+    layout = place(apart)
+    before, after = cells(plain, layout), cells(apart, layout)
+    words = 2 * layout.cell * SCALE
+    assert np.array_equal(before[:, :words], after[:, :words])
+    grey = after[:, words:]
+    assert (grey == grey[..., :1]).all()
+    middle = layout.cell * SCALE // 2
+    light, dark = grey[middle, middle, 0], grey[layout.cell * SCALE + middle, middle, 0]
+    assert 90 < dark < light < 240  # darker with more weight, never as dark as words
+    apart.svg(tmp_path / "a.svg")
+    drawn = (tmp_path / "a.svg").read_text("utf-8")
+    assert "mer → &lt;/s&gt;: 1" in drawn
+    assert f'fill="{code((int(dark),) * 3)}"' in drawn
+    faint = [line for line in drawn.splitlines() if "<text" in line and code(FAINT) in line]
+    assert any("&lt;/s&gt;" in line for line in faint)
+
+
+def test_not_every_key_can_be_set_apart() -> None:
+    with pytest.raises(RegardError, match="aside=2 of 2 keys"):
+        heatmap([[0.5, 0.5]], ["a"], ["b", "c"], aside=2)

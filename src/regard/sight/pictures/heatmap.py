@@ -27,6 +27,7 @@ class Heatmap:
     title: str
     note: str
     top: float
+    aside: int = 0  # of the last keys: no words, but what weights also go to; drawn in grey
 
     @property
     def levels(self) -> NDArray[np.float64]:
@@ -73,11 +74,13 @@ def heatmap(
     title: str = "",
     note: str = "",
     top: float | None = None,
+    aside: int = 0,
 ) -> Heatmap:
     """A heat map of weights [q, k], a token for each query (downwards) and each key (across).
 
     Cells that are False in `allowed` are hatched. `top` is the weight of the darkest colour, by default the
-    largest one; give several maps the same `top` to compare them.
+    largest one; give several maps the same `top` to compare them. The last `aside` keys are set apart in grey, as the
+    end token of a sentence.
     """
     values = _matrix("weights", weights).astype(np.float64)
     if values.shape != (len(queries), len(keys)):
@@ -100,6 +103,8 @@ def heatmap(
         raise RegardError(
             f"a weight is {worst}: weights are finite and at least 0; scores go through weigh first"
         )
+    if not 0 <= aside < len(keys):
+        raise RegardError(f"aside={aside} of {len(keys)} keys: set fewer than all apart")
     if top is not None and not (np.isfinite(top) and top > 0):
         raise RegardError(f"top={top}: give a positive number")
     return Heatmap(
@@ -110,6 +115,7 @@ def heatmap(
         title=plain(title, 96),
         note=plain(note, 160),
         top=float(values.max()) if top is None else float(top),
+        aside=aside,
     )
 
 

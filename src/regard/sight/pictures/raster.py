@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from regard.data.atomic import write_atomically
-from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, PAPER, shade
+from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, INK, PAPER, shade
 from regard.sight.pictures.heatmap import Heatmap
 from regard.sight.pictures.layout import MARGIN, NOTE, TITLE, Layout, amount, place
 from regard.sight.pictures.lettering import letter
 
 SCALE = 2  # pixels to a unit: crisp on the screens of today
+_PALE = 0.6  # how dark the darkest grey is
 
 
 def draw(picture: Heatmap, layout: Layout | None = None) -> Image.Image:
@@ -36,10 +37,19 @@ def save(image: Image.Image, path: str | PathLike[str]) -> None:
     write_atomically(path, held.getvalue())
 
 
+def shades(picture: Heatmap) -> NDArray[np.uint8]:
+    """The colour of every cell, [queries, keys, 3]; keys that are set apart are in pale grey, behind the words."""
+    colours = shade(picture.levels)
+    words = len(picture.keys) - picture.aside
+    dark = 255 - colours[:, words:] @ np.array([0.2126, 0.7152, 0.0722])  # luma: red, green, blue
+    colours[:, words:] = (255 - _PALE * dark).round().astype(np.uint8)[..., None]
+    return colours
+
+
 def cells(picture: Heatmap, layout: Layout) -> NDArray[np.uint8]:
     """The cells alone: flat colour, hatched where hidden, a thin line of paper between them if they are large."""
     side = layout.cell * SCALE
-    pixels = shade(picture.levels).repeat(side, 0).repeat(side, 1)
+    pixels = shades(picture).repeat(side, 0).repeat(side, 1)
     hidden = (~picture.allowed).repeat(side, 0).repeat(side, 1)
     rows, columns = np.ogrid[: pixels.shape[0], : pixels.shape[1]]
     lines = (rows + columns) % (6 * SCALE) < SCALE
@@ -68,7 +78,8 @@ def _labels(image: Image.Image, picture: Heatmap, layout: Layout) -> None:
     for index in range(0, len(picture.keys), layout.step):
         x, y = layout.corner(0, index)
         spot = ((x + layout.cell / 2) * SCALE, (y - 7) * SCALE)
-        letter(image, spot, picture.keys[index], size=size, angle=layout.angle)
+        apart = index >= len(picture.keys) - picture.aside
+        letter(image, spot, picture.keys[index], size=size, angle=layout.angle, ink=FAINT if apart else INK)
 
 
 def _scale(image: Image.Image, picture: Heatmap, layout: Layout) -> None:

@@ -10,7 +10,7 @@ from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, INK, PAPER, Colo
 from regard.sight.pictures.heatmap import Heatmap
 from regard.sight.pictures.layout import MARGIN, NOTE, TITLE, Layout, amount, place
 from regard.sight.pictures.markup import embedded
-from regard.sight.pictures.raster import SCALE, cells
+from regard.sight.pictures.raster import SCALE, cells, shades
 
 _STOPS = 12
 _MANY = 10_000  # cells: beyond, they are one image inside the file and no longer name their weights
@@ -62,11 +62,12 @@ def _head(picture: Heatmap) -> list[str]:
 def _cells(picture: Heatmap, layout: Layout, own: str) -> list[str]:
     """A rectangle for each cell, which names its weight."""
     parts, gap = [], 1 if layout.cell >= 6 else 0
+    colours = shades(picture)
     for i, query in enumerate(picture.queries):
         for j, key in enumerate(picture.keys):
             x, y = layout.corner(i, j)
             seen = bool(picture.allowed[i, j])
-            fill = code(colour(float(picture.levels[i, j]))) if seen else f"url(#hatch-{own})"
+            fill = code(tuple(colours[i, j].tolist())) if seen else f"url(#hatch-{own})"
             said = f"{picture.weights[i, j]:.3g}" if seen else "may not look"
             parts.append(
                 f'<rect x="{x:.2f}" y="{y:.2f}" width="{layout.cell - gap}" height="{layout.cell - gap}" fill="{fill}">'
@@ -96,7 +97,8 @@ def _labels(picture: Heatmap, layout: Layout) -> list[str]:
         x, y = layout.corner(0, index)
         spot = (x + layout.cell / 2, y - 7)
         turned = f' transform="rotate({-layout.angle:g} {spot[0]:.2f} {spot[1]:.2f})"'
-        parts.append(_text(*spot, picture.keys[index], layout.text, more=turned))
+        ink = FAINT if index >= len(picture.keys) - picture.aside else INK
+        parts.append(_text(*spot, picture.keys[index], layout.text, ink, more=turned))
     return parts
 
 
