@@ -37,13 +37,14 @@ def test_pictures_and_labels_of_a_table(tmp_path, wrap):
 
 
 def test_bad_rows_are_named_by_number_and_dropped_where_the_policy_says_so(tmp_path):
-    columns = {"picture": [png(PIXELS[0]), b"no", None, png(PIXELS[1])], "what": ["a", "b", "c", None]}
+    pictures = [png(PIXELS[0]), b"no", None, png(PIXELS[1]), png(PIXELS[2])]
+    columns = {"picture": pictures, "what": ["a", "b", "c", None, " "]}
     path = table(tmp_path / "x.parquet", columns)
     with pytest.raises(RegardError, match=r"x\.parquet:2: neither PNG nor JPEG"):
         read_packed(path, FRAME, columns=["picture", "what"])
     report = Report()
     assert read_packed(path, FRAME, columns=[1, 2], policy="skip", report=report)[1] == ["a"]
-    assert report.counts == {"not an image": 1, "no bytes": 1, "not text": 1}
+    assert report.counts == {"not an image": 1, "no bytes": 1, "not text": 1, "empty": 1}
 
 
 def test_what_is_no_table_of_pictures_is_refused(tmp_path, monkeypatch):

@@ -75,7 +75,7 @@ def test_unequal_line_counts_are_named_with_both_counts(file):
         assert "has 3" in str(caught.value)
         report = Report()
         assert len([*read_pairs(place, policy="skip", report=report)]) == 3
-        assert report.counts == {"unequal line counts": 1}
+        assert report.counts == {"unequal line counts": 2}
         assert str(report.first[0]).startswith(f"{longer}:4: {place.source} has ")
         assert str(report.first[0]).endswith(f", the last 2 of {a} dropped")
 
@@ -83,7 +83,7 @@ def test_unequal_line_counts_are_named_with_both_counts(file):
 def test_what_is_over_is_not_looked_at(file):
     place, report = Parallel(file("a", b"1\n\xff\n\n"), file("b", "1\n")), Report()
     assert [*read_pairs(place, policy="skip", report=report)] == [("1", "1")]
-    assert report.counts == {"unequal line counts": 1}
+    assert report.counts == {"unequal line counts": 2}
     with pytest.raises(RegardError, match=r"has 3 lines and .* has 1:"):
         [*read_pairs(place)]
 

@@ -56,9 +56,9 @@ class Report:
         default_factory=dict
     )  # file: the columns taken, and whether it has a header
 
-    def note(self, problem: Problem) -> None:
-        """Count a problem."""
-        self.counts[problem.kind or problem.what] += 1
+    def note(self, problem: Problem, *, times: int = 1) -> None:
+        """Count a problem, of one line or of several."""
+        self.counts[problem.kind or problem.what] += times
         if len(self.first) < self.keep:
             self.first.append(problem)
 

@@ -165,4 +165,4 @@ def _unequal(files: tuple[str, str], counts: Sequence[int], dealt: Dealing) -> N
         raise RegardError(f'{what}: they are not parallel; the policy "skip" would drop what is over')
     longer, over = files[counts[1] > counts[0]], abs(counts[0] - counts[1])
     done = f"the last {over} of {longer} dropped"
-    dealt.report.note(Problem(longer, min(counts) + 1, what, done, "unequal line counts"))
+    dealt.report.note(Problem(longer, min(counts) + 1, what, done, "unequal line counts"), times=over)

@@ -55,7 +55,7 @@ def test_unequal_parallel_files_and_long_lines_are_reported(tmp_path):
     data = {"kind": "pairs", "train": place, "held_out": 0.1, "longest": 50}
     lines = said(numbers(data={**data, "policy": "skip"}))
     assert lines[0] == f"{tmp_path}/en: line n is line n of {tmp_path}/fr"
-    assert "dropped: 2 (too long: 1, unequal line counts: 1)" in lines
+    assert "dropped: 12 (unequal line counts: 11, too long: 1)" in lines
     assert f"  {tmp_path}/fr:7: longer than 50 characters, pair dropped" in lines
     assert any("has 211 lines and" in line and "has 200, the last 11 of" in line for line in lines)
     with pytest.raises(RegardError, match=r"has 211 lines and .* has 200: they are not parallel"):
