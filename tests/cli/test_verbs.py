@@ -1,6 +1,8 @@
 """Every verb, as a person or a pipe would use it, on runs that are small but whole."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import yaml
 from runs.small import classification, language, numbers, trained, write_table, write_text
 from typer.testing import CliRunner
 
+import regard.training.experiment as experiment
 from regard.cli import app, main
 from regard.cli.classify import bars
 from regard.runs.finding import written
@@ -159,9 +162,35 @@ def test_train_writes_a_run_and_resume_finds_it_finished(capsys, tmp_path, monke
     (tmp_path / "mine.yaml").write_text(written(numbers()))
     said(capsys, "train", "mine.yaml", "--set", "training.steps=2", "--device", "cpu")
     assert (tmp_path / "runs" / "mine" / "curves.png").exists()
-    said(capsys, "resume", "runs/mine")
+    with pytest.raises(SystemExit) as ended:
+        main(["resume", "runs/mine"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().err == (
+        "runs/mine is finished, after 2 updates: nothing to do. To train it further: "
+        "regard resume runs/mine --set training.steps=…\n"
+    )
+    said(capsys, "resume", "runs/mine", "--set", "training.steps=3")
+    assert "model.width cannot be changed" in refused(capsys, "resume", "runs/mine", "--set", "model.width=8")
     assert "holds a run" in refused(capsys, "train", "mine.yaml")
     said(capsys, "train", "mine.yaml", "--overwrite", "--set", "training.steps=2")
+
+
+@pytest.mark.parametrize(("where", "code"), [("prepare", 75), ("write_card", 0)])
+def test_a_signal_before_or_after_training_ends_a_command_as_documented(
+    where, code, capsys, tmp_path, monkeypatch
+):
+    inside = getattr(experiment, where)
+
+    def signalled(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return inside(*arguments, **options)
+
+    monkeypatch.setattr(experiment, where, signalled)
+    (tmp_path / "mine.yaml").write_text(written(numbers()))
+    with pytest.raises(SystemExit) as ended:
+        main(["train", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "run"), "--device", "cpu"])
+    assert ended.value.code == code
+    assert ("with nothing written yet: start it again" in capsys.readouterr().err) == (code == 75)
 
 
 def test_train_and_resume_take_as_many_threads_as_they_are_told(capsys, tmp_path, monkeypatch):

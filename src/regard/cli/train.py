@@ -23,6 +23,7 @@ torchrun --nproc-per-node 2 -m regard train numbers
 RESUME_EXAMPLES = """
 regard resume runs/numbers
 regard resume runs/numbers --device cuda
+regard resume runs/numbers --set training.steps=20000
 """
 
 TensorBoardOption = Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")]
@@ -68,22 +69,26 @@ def train(
     device: Device = None,
 ) -> None:
     """Train a model. Ctrl-C (or SIGTERM) finishes the step, saves and exits with 75; `regard resume` goes on."""
-    from regard.runs.finding import find
-    from regard.training.experiment import begin
+    from regard.training.signals import Interruption
 
-    _prepare(deterministic, threads)
-    chosen = find(recipe, change or [])
-    path = out or Path("runs") / Path(recipe).stem
-    finish(
-        begin(
-            chosen,
-            path,
-            overwrite=overwrite,
-            device=device,
-            observers=watchers(tensorboard, attention),
-            say=say,
+    with Interruption() as interruption:  # before torch is imported, which takes seconds
+        from regard.runs.finding import find
+        from regard.training.experiment import begin
+
+        _prepare(deterministic, threads)
+        chosen = find(recipe, change or [])
+        path = out or Path("runs") / Path(recipe).stem
+        finish(
+            begin(
+                chosen,
+                path,
+                overwrite=overwrite,
+                device=device,
+                observers=watchers(tensorboard, attention),
+                say=say,
+                interruption=interruption,
+            )
         )
-    )
 
 
 def resume(
@@ -95,6 +100,14 @@ def resume(
             autocompletion=run_folders,
         ),
     ],
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="A.B=C",
+            help="Change how it goes on: training.steps, training.rate, decoding.beam …",
+        ),
+    ] = None,
     tensorboard: TensorBoardOption = False,
     attention: AttentionOption = 0,
     deterministic: Deterministic = False,
@@ -102,10 +115,22 @@ def resume(
     device: Device = None,
 ) -> None:
     """Go on with a run from its newest whole checkpoint; it ends as it would have without the break."""
-    from regard.training.experiment import resume as go_on
+    from regard.training.signals import Interruption
 
-    _prepare(deterministic, threads)
-    finish(go_on(run, device=device, observers=watchers(tensorboard, attention), say=say))
+    with Interruption() as interruption:
+        from regard.training.experiment import resume as go_on
+
+        _prepare(deterministic, threads)
+        finish(
+            go_on(
+                run,
+                changes=change or [],
+                device=device,
+                observers=watchers(tensorboard, attention),
+                say=say,
+                interruption=interruption,
+            )
+        )
 
 
 def watchers(tensorboard: bool = False, attention: int = 0) -> "Watchers":
@@ -134,25 +159,39 @@ def finish(finished: "Finished") -> None:
 
     from regard.training.signals import EXIT_STOPPED
 
+    first, run = not int(os.environ.get("RANK", "0")), finished.run
     if finished.outcome.stopped:
-        say(
-            f"stopped and saved at step {finished.outcome.step:,}; go on with: regard resume {finished.run.path}"
-        )
+        if first:
+            say(_where_it_stopped(finished))
         raise typer.Exit(EXIT_STOPPED)
-    if int(os.environ.get("RANK", "0")):
+    if not first:
         return
+    picture = run.path / "curves.png"
+    if finished.already:
+        say(
+            f"{run.path} is finished, after {finished.outcome.step:,} updates: nothing to do. To train it further: "
+            f"regard resume {run.path} --set training.steps=…"
+        )
+        if picture.exists() or not run.log.exists():
+            return
     from regard.sight.pictures.curves import curves_of
 
-    picture = finished.run.path / "curves.png"
-    curves_of(finished.run.log).png(picture)
+    curves_of(run.log).png(picture)
     say("")
     for metric in finished.metrics:
         say(str(metric))
     for name, what in (
-        (finished.run.card, "what it is, how good, how to use it"),
+        (run.card, "what it is, how good, how to use it"),
         (picture, "loss and metrics as they went"),
     ):
         say(f"{name}  {what}")
+
+
+def _where_it_stopped(finished: "Finished") -> str:
+    run, step = finished.run, finished.outcome.step
+    if not run.recipe.exists():
+        return "stopped before the first update, with nothing written yet: start it again"
+    return f"stopped and saved at step {step:,}; go on with: regard resume {run.path}"
 
 
 def _prepare(deterministic: bool, threads: int | None) -> None:

@@ -28,13 +28,21 @@ def shipped() -> dict[str, str]:
 def find(name: str, changes: Sequence[str] = ()) -> Recipe:
     """A shipped recipe by its name, or one of the user's own by its path, with `a.b=c` changes applied."""
     text, where = _text(name)
-    values = parse(text, where)
+    return resolve(_with(parse(text, where), changes))
+
+
+def changed(recipe: Recipe, changes: Sequence[str]) -> Recipe:
+    """A recipe with `a.b=c` changes applied."""
+    return resolve(_with(plain(recipe), changes)) if changes else recipe
+
+
+def _with(values: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
     for change in changes:
         path, sign, value = change.partition("=")
         if not sign or not path.strip("."):
             raise RegardError(f"--set {change}: say --set training.steps=500")
         values = _changed(values, path.strip(), _value(value, f"--set {change}"))
-    return resolve(values)
+    return values
 
 
 def _changed(values: dict[str, Any], path: str, value: object) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class RunFolder:
         self.log = self.path / "log.jsonl"
         self.checkpoints = self.path / "checkpoints"
         self.metrics = self.path / "metrics.json"
+        self.data = self.path / "data.json"
 
     @classmethod
     def new(cls, path: str | os.PathLike[str], *, overwrite: bool = False) -> "RunFolder":
@@ -249,7 +250,7 @@ class RunFolder:
         for pattern in (
             "config.json", "model.safetensors", "generation_config.json", "README.md", "log.jsonl",
             "attention.jsonl",
-            "metrics.json", "tokenizer*.json", "best.safetensors", "*.png", "*.svg", SUMS, "checkpoints/*", "recipe.yaml",
+            "metrics.json", "data.json", "tokenizer*.json", "best.safetensors", "*.png", "*.svg", SUMS, "checkpoints/*", "recipe.yaml",
         ):  # fmt: skip
             for file in self.path.glob(pattern):
                 if file.is_file():

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -17,6 +17,7 @@ from regard.models.transformer import TransformerConfig
 from regard.runs.anchoring import anchored, recorded
 from regard.runs.building import build_model
 from regard.runs.card import write_card
+from regard.runs.checkpoint import found
 from regard.runs.chosen import chosen, run_of
 from regard.runs.fitting import check_size
 from regard.runs.folder import RunFolder
@@ -32,6 +33,9 @@ from regard.runs.tasks.summary import summary
 from regard.training.distribution import World, joined
 from regard.training.loop import train
 from regard.training.observers import Observer, Outcome
+from regard.training.resuming import is_finished, known_metrics, resumed_recipe
+from regard.training.signals import Interrupted, Interruption
+from regard.training.sources import changed_sources, keep_sources
 from regard.training.transfer import differing, transfer
 from regard.training.weights import weights_of
 
@@ -46,6 +50,7 @@ class Finished:
     run: RunFolder
     outcome: Outcome
     metrics: Sequence[Metric]  # on the test set; nothing when it was asked to stop before the end
+    already: bool = False  # it was finished before, and nothing was done
 
 
 def begin(
@@ -56,68 +61,159 @@ def begin(
     device: str | None = None,
     observers: Watchers = lambda run: (),
     say: Say = lambda message: None,
+    interruption: Interruption | None = None,
 ) -> Finished:
-    """Train a recipe into a new run folder."""
-    with ExitStack() as stack, joined(chosen_device(device)) as world:
+    """Train a recipe into a new run folder.
+
+    SIGTERM and SIGINT stop it wherever it is, with `outcome.stopped`. A caller may open the interruption earlier.
+    """
+    with _open(interruption) as asked, ExitStack() as stack, joined(chosen_device(device)) as world:
         if world.first:
             stack.enter_context(RunFolder.claimed(path, overwrite=overwrite))
         world.share(True)  # the others go on once the folder is there
-        return _go(RunFolder(path), recorded(recipe), world, observers, say, resume=False)
+        return _Experiment(RunFolder(path), recorded(recipe), world, say, asked).go(observers)
 
 
 def resume(
     path: Path,
     *,
+    changes: Sequence[str] = (),
     device: str | None = None,
     observers: Watchers = lambda run: (),
     say: Say = lambda message: None,
+    interruption: Interruption | None = None,
 ) -> Finished:
-    """Go on with a run that was killed, stopped or lost power."""
+    """Go on with a run that was killed, stopped or lost power; with `a.b=c` changes, also with one that is finished."""
     run = RunFolder.existing(path)
     with (
+        _open(interruption) as asked,
         joined(chosen_device(device)) as world,
         locked(run.path) if world.first else nullcontext(),
     ):
-        return _go(run, run.load_recipe(), world, observers, say, resume=True)
+        recipe, differ = resumed_recipe(run, changes)
+        if world.share(not differ and is_finished(run, recipe)):
+            made = max((each.step for each in found(run.checkpoints)), default=recipe.training.steps)
+            outcome = Outcome(step=made, weights=run.load_weights(), kind="final", metrics={}, stopped=False)
+            return Finished(run=run, outcome=outcome, metrics=known_metrics(run), already=True)
+        if world.first:
+            for name, (before, after) in differ.items():
+                say(f"{name}: {before} → {after}")
+        return _Experiment(run, recipe, world, say, asked, changed=tuple(differ)).go(observers, resume=True)
 
 
-def _go(
-    run: RunFolder, recipe: Recipe, world: World, observers: Watchers, say: Say, *, resume: bool
-) -> Finished:
-    if not world.first:
-        say = _unheard
-    kept, recipe = recipe, anchored(recipe)
-    prepared = _prepared(run, recipe, kept, world, say, resume=resume)
-    check_size(prepared.config)
-    torch.manual_seed(recipe.seed)
-    model = build_model(prepared.config)
-    if recipe.init is not None and kept.init is not None:
-        _transfer(model, recipe.init, prepared, say, name=kept.init.run)
-    model = model.to(world.device)
-    began = time.monotonic()
-    outcome = train(
-        model,
-        prepared.train,
-        recipe.training,
-        folder=run.path,
-        evaluate=lambda each: _numbers(prepared.validate(each)),
-        observers=observers(run) if world.first else (),
-        seed=recipe.seed,
-        device=world.device,
-        resume=resume,
-    )
-    if outcome.stopped:
-        return Finished(run=run, outcome=outcome, metrics=())
-    metrics: Sequence[Metric] = ()
-    if world.first:
-        run.save_weights(weights_of(model))
-        say("evaluating on the test set …")
+def _open(interruption: Interruption | None) -> AbstractContextManager[Interruption]:
+    return Interruption() if interruption is None else nullcontext(interruption)
+
+
+class _Experiment:
+    """A recipe on its way to a finished run folder."""
+
+    def __init__(
+        self,
+        run: RunFolder,
+        recipe: Recipe,
+        world: World,
+        say: Say,
+        interruption: Interruption,
+        *,
+        changed: Sequence[str] = (),  # settings that are not those of recipe.yaml
+    ) -> None:
+        self.kept = recipe  # as it is written down
+        self.recipe = anchored(recipe)  # with paths that are found from here
+        self.lender = "" if recipe.init is None else recipe.init.run  # as the recipe calls it
+        self.run, self.world, self.interruption = run, world, interruption
+        self.say, self.changed = say if world.first else _unheard, changed
+
+    def go(self, observers: Watchers, *, resume: bool = False) -> Finished:
+        """Read, build, train, test, write it all down."""
+        run, recipe, world = self.run, self.recipe, self.world
+        try:
+            prepared = self._prepared(resume=resume)
+        except Interrupted:
+            made = max((each.step for each in found(run.checkpoints)), default=0)
+            outcome = Outcome(step=made, weights={}, kind="none", metrics={}, stopped=True)
+            return Finished(run=run, outcome=outcome, metrics=())
+        model = self._built(prepared)
+        began = time.monotonic()
+        outcome = train(
+            model,
+            prepared.train,
+            recipe.training,
+            folder=run.path,
+            evaluate=lambda each: _numbers(prepared.validate(each)),
+            observers=observers(run) if world.first else (),
+            seed=recipe.seed,
+            device=world.device,
+            resume=resume,
+            interruption=self.interruption,
+        )
+        if outcome.stopped:
+            return Finished(run=run, outcome=outcome, metrics=())
+        if world.first:
+            run.save_weights(weights_of(model))
+        self.say("evaluating on the test set …")
+        try:
+            metrics = world.ask_first(lambda: self._tested(prepared, model), self.interruption) or ()
+        except Interrupted:
+            return Finished(run=run, outcome=replace(outcome, stopped=True), metrics=())
+        if world.first:
+            seconds = time.monotonic() - began
+            write_card(run, self.kept, {**prepared.facts, **_facts(model, outcome, seconds)}, metrics)
+        world.share(True)
+        return Finished(run=run, outcome=outcome, metrics=metrics)
+
+    def _prepared(self, *, resume: bool) -> Prepared:
+        """Data read; the first process writes down what was made of it, and the others take that."""
+        run, recipe, world = self.run, self.recipe, self.world
+        report = Report()
+        begun = resume and run.config.exists()
+        known = run.load_tokenizers() if begun else _lent(recipe, self.say, name=self.lender)
+        labels = run.load_labels() if begun else None
+        self.say("reading the data …")
+        prepared = world.ask_first(
+            lambda: prepare(recipe, report, tokenizers=known, labels=labels), self.interruption
+        )
+        if prepared is not None:  # in the first process
+            self._write(prepared, begun=begun)
+        world.share(True)
+        if prepared is None:
+            prepared = prepare(recipe, report, tokenizers=run.load_tokenizers(), labels=run.load_labels())
+        for line in summary(prepared, report):
+            self.say(line)
+        return prepared
+
+    def _write(self, prepared: Prepared, *, begun: bool) -> None:
+        """What is known before training. Files of a run that goes on may have been changed by hand, and stay."""
+        run, recipe = self.run, self.recipe
+        run.tidy()
+        if begun:
+            for told in (run.card, run.metrics):  # which tell of the end, and are written there again
+                told.unlink(missing_ok=True)
+            if self.changed:
+                run.save_recipe(self.kept)
+            if any(name.startswith("decoding.") for name in self.changed):
+                run.save_generation(recipe.decoding)
+            notice = changed_sources(run, recipe)
+            if notice is not None:
+                self.say(notice)
+            return
+        run.save_recipe(self.kept)  # not before: a folder without it is no run, and can be used again
+        run.save_tokenizers(prepared.tokenizers)
+        run.save_generation(recipe.decoding)
+        keep_sources(run, recipe)
+        run.save_config(prepared.config, prepared.labels)  # last: it says that the others are there
+
+    def _built(self, prepared: Prepared) -> nn.Module:
+        check_size(prepared.config)
+        torch.manual_seed(self.recipe.seed)
+        model, init = build_model(prepared.config), self.recipe.init
+        if init is not None:
+            _transfer(model, init, prepared, self.say, name=self.lender)
+        return model.to(self.world.device)
+
+    def _tested(self, prepared: Prepared, model: nn.Module) -> list[Metric]:
         with evaluating(model):
-            metrics = prepared.test(model)
-        seconds = time.monotonic() - began
-        write_card(run, kept, {**prepared.facts, **_facts(model, outcome, seconds)}, metrics)
-    world.share(True)
-    return Finished(run=run, outcome=outcome, metrics=metrics)
+            return prepared.test(model)
 
 
 def _transfer(model: nn.Module, init: Init, prepared: Prepared, say: Say, *, name: str) -> None:
@@ -128,35 +224,6 @@ def _transfer(model: nn.Module, init: Init, prepared: Prepared, say: Say, *, nam
         *differing(plain(prepared.config), run_of(init.run).load_config()),
     ]:
         say(line)
-
-
-def _prepared(
-    run: RunFolder, recipe: Recipe, kept: Recipe, world: World, say: Say, *, resume: bool
-) -> Prepared:
-    """Data read; the first process writes down what was made of it and the recipe to be kept, the others take that."""
-    report = Report()
-    begun = resume and run.config.exists()
-    known = (
-        run.load_tokenizers()
-        if begun
-        else _lent(recipe, say, name="" if kept.init is None else kept.init.run)
-    )
-    labels = run.load_labels() if begun else None
-    say("reading the data …")
-    if world.first:
-        prepared = prepare(recipe, report, tokenizers=known, labels=labels)
-        run.tidy()
-        if not begun:  # the files of a run that goes on are read, and may have been changed by hand
-            run.save_recipe(kept)  # not before: a folder without it is no run, and can be used again
-            run.save_tokenizers(prepared.tokenizers)
-            run.save_generation(recipe.decoding)
-            run.save_config(prepared.config, prepared.labels)  # last: it says that the others are there
-    world.share(True)
-    if not world.first:
-        prepared = prepare(recipe, report, tokenizers=run.load_tokenizers(), labels=run.load_labels())
-    for line in summary(prepared, report):
-        say(line)
-    return prepared
 
 
 def _lent(recipe: Recipe, say: Say, *, name: str) -> dict[str, Tokenizer]:
