@@ -13,7 +13,7 @@ class RegardWarning(UserWarning):
 
 
 def warn(message: str) -> None:
-    """Warn whoever called the library: at the line outside of it that everything below was called from."""
+    """Give a RegardWarning that points at the line of the caller's own code, outside the library."""
     level, frame = 2, sys._getframe(1)
     ours = ("regard", "contextlib")  # the end of a `with` is called through contextlib
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:

@@ -1,4 +1,4 @@
-"""A run knows its files: damage to weights and tokenizers is refused, changes to settings are told, older runs are left alone."""
+"""Damage to weights and tokenizers is refused, changed settings give a warning, runs without digests are read as before."""
 
 import hashlib
 import os

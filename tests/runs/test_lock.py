@@ -1,4 +1,4 @@
-"""One process at a time writes into a run folder, and one that has ended, in whatever way, keeps nobody out."""
+"""One process at a time writes into a run folder, and the lock is free once that process has ended, also by a kill."""
 
 import os
 import signal

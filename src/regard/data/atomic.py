@@ -53,7 +53,7 @@ def unfinished_in(folder: Path) -> Iterator[Path]:
 
 
 def tidy(folder: Path) -> None:
-    """Remove what killed processes had begun to write in a folder. Nobody may be writing there."""
+    """Remove what killed processes had begun to write in a folder that no process writes to now."""
     for path in unfinished_in(folder):
         path.unlink(missing_ok=True)
 

@@ -1,8 +1,8 @@
 """The digests of a run: SHA256SUMS, one line a file, as `sha256sum -c SHA256SUMS` reads them.
 
-A bit that a disk or a copy flips in the weights changes answers and nothing else, so nobody would notice. The file
-names what training wrote; checkpoints need no line, for their names hold their digests. While a file is replaced it
-has two lines, of the old contents and of the new, so that a kill at any moment leaves a folder that can be read.
+A bit that a disk or a copy flips in the weights changes answers and raises no error; a digest detects it. The file lists
+what training wrote, except checkpoints, whose names contain their digests. While a file is being replaced it has two
+lines, one for the old contents and one for the new, so that a kill at any moment leaves a folder that can be read.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _LINE = re.compile(r"([0-9a-f]{64}) [ *](\S[^\r\n]*)")
 
 
 class Digests:
-    """What the files of a folder are known by. A folder without SHA256SUMS, or a file without a line, is not judged."""
+    """The digests of the files of a folder. A folder without SHA256SUMS, or a file without a line, is not checked."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / SUMS
@@ -45,8 +45,8 @@ class Digests:
         data = contents.encode() if isinstance(contents, str) else contents
         known, name, new = self.known(), path.name, hashlib.sha256(data).hexdigest()
         before = known.get(name, []) if path.exists() else []
-        # The digest goes first, or a kill would leave a file that is not judged. Two files have none to go first: the
-        # first of a folder, which makes it a run, and one that was there before digests were.
+        # The digest goes first, or a kill would leave a file that is not checked. Two kinds of file go before theirs:
+        # the first of a folder, which makes it a run, and one that existed before it had a digest.
         if before or (known and not path.exists()):
             self._save({**known, name: [*before, *({new} - {*before})]})
         write_atomically(path, data)

@@ -201,7 +201,7 @@ class RunFolder:
             )
 
     def _tell_changed(self, path: Path) -> None:
-        """Settings may be changed by hand, and whoever reads the run should know that they were."""
+        """Settings may be changed by hand: warn that they were."""
         if not self.accept_changes and path.exists() and not self.digests.as_written(path):
             warn(
                 f"{path} was changed after training wrote it, and is used as it is now; to be told no more, say "
