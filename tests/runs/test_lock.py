@@ -1,6 +1,7 @@
 """One process at a time writes into a run folder, and the lock is free once that process has ended, also by a kill."""
 
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -49,6 +50,22 @@ def test_a_process_that_was_killed_keeps_nobody_out(tmp_path: Path) -> None:
     with locked(tmp_path):
         pass
     assert not (tmp_path / LOCK).exists()
+
+
+def test_a_full_disk_is_said_and_keeps_nobody_out(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with (
+            pytest.raises(RegardError, match=rf"{tmp_path} cannot be written to .File too large"),
+            locked(tmp_path),
+        ):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not (tmp_path / LOCK).exists()
+    with locked(tmp_path):
+        pass
 
 
 def test_it_is_held_against_the_same_process_too(tmp_path: Path) -> None:

@@ -35,9 +35,11 @@ def locked(folder: Path) -> Iterator[None]:
     path = folder / LOCK
     handle = _taken(path)
     try:
-        with suppress(OSError):  # a full disk stops the training where something is lost, not here
+        try:
             os.ftruncate(handle, 0)
             os.write(handle, json.dumps(_self()).encode())
+        except OSError as error:  # a full disk is found here, before data are read and libraries trip over it
+            raise _unwritable(path, error) from None
         yield
     finally:
         with suppress(OSError):
@@ -51,7 +53,7 @@ def _taken(path: Path) -> int:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
-            raise RegardError(f"{path.parent} cannot be written to ({error.strerror})") from None
+            raise _unwritable(path, error) from None
         try:
             _lock(handle, path)
             if _is_at(handle, path):
@@ -80,6 +82,10 @@ def _is_at(handle: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
         return False
+
+
+def _unwritable(path: Path, error: OSError) -> RegardError:
+    return RegardError(f"{path.parent} cannot be written to ({error.strerror})")
 
 
 def _self() -> dict[str, object]:
