@@ -29,8 +29,8 @@ from runs.hostile_folders import outcome, valid_folder  # type: ignore[import-no
 MOST = 8 << 30  # bytes of address space, so that the machine survives
 
 
-def measured(asked: str, folder: Path, seconds: float) -> tuple[str, float, float]:
-    """What came of asking, in how many seconds, and the largest memory in MB."""
+def measured(asked: str, folder: Path, seconds: float) -> tuple[str, float, float, float]:
+    """What came of asking, in how many seconds and seconds of computing, and the largest memory in MB."""
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
@@ -49,7 +49,8 @@ def measured(asked: str, folder: Path, seconds: float) -> tuple[str, float, floa
     _, status, used = os.wait4(child, 0)
     if os.WIFSIGNALED(status):
         told = "hangs" if os.WTERMSIG(status) == signal.SIGALRM else f"dies of signal {os.WTERMSIG(status)}"
-    return told or "dies", time.monotonic() - began, used.ru_maxrss / 1024
+    computed = used.ru_utime + used.ru_stime
+    return told or "dies", time.monotonic() - began, computed, used.ru_maxrss / 1024
 
 
 def kind_of(asked: str, told: str) -> str:
@@ -72,11 +73,11 @@ def main() -> None:
         valid_folder(place / "valid")
         for asked in ("load", "info", "recipe", "resume", "seen", "tokenizer", "sound", "lines"):
             outcome(asked, place / "valid")
-        _, _, before = measured("", place, 10.0)
+        _, _, _, before = measured("", place, 10.0)
         for case in CASES:
             shutil.copytree(place / "valid", place / "case", symlinks=True)
             case.change(place / "case")
-            told, seconds, most = measured(case.asked, place / "case", options.seconds)
+            told, seconds, computed, most = measured(case.asked, place / "case", options.seconds)
             shutil.rmtree(place / "case")
             rows.append(
                 {
@@ -84,13 +85,14 @@ def main() -> None:
                     "asked": case.asked,
                     "came": kind_of(case.asked, told),
                     "seconds": round(seconds, 2),
+                    "computing": round(computed, 2),
                     "more MB": round(max(0.0, most - before)),
                     "said": told.replace(str(place / "case"), "RUN")[:300],
                 }
             )
     counts = Counter(row["came"] for row in rows)
     print(f"{len(rows)} cases (info: 'refused' means that it told what it could): {dict(counts)}")
-    for what in ("seconds", "more MB"):
+    for what in ("seconds", "computing", "more MB"):
         worst = sorted(rows, key=lambda row: -row[what])[:3]
         print(f"most {what}: " + "; ".join(f"{row[what]} {row['case']}" for row in worst))
     for row in rows:
