@@ -75,3 +75,32 @@ def test_bands_of_one_height_are_pooled_like_any_other(room: int) -> None:
     weights = weigh(call)
     expected = weights.unflatten(-1, (3, 4)).sum(-1).unflatten(-2, (4, 3)).mean(-2)
     torch.testing.assert_close(evidence.pooled(call, 4, 3, room=room), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_score_that_is_no_number_leaves_none_in_its_row_and_all_in_the_others(value: float) -> None:
+    """As torch's softmax; a pair that may not look stays at 0, and no cell of a map beyond the row is touched."""
+    call = Call(torch.randn(1, 2, 23, 5), torch.randn(1, 2, 23, 5), causal())
+    call.key[0, 1, 17, 2] = value
+    exact = torch.softmax(
+        (call.query @ call.key.mT / 5**0.5).masked_fill(~causal().dense(23, 23), -torch.inf), -1
+    )
+    exact = exact.masked_fill(~causal().dense(23, 23), 0.0)
+    every = torch.arange(23)
+    for room in (None, 60):
+        found = evidence.rectangle(call, every, every, room=room)
+        torch.testing.assert_close(found, exact, equal_nan=True, rtol=0, atol=1e-6)
+        summary = evidence.summarise(call, room=room)
+        rows = exact.isnan().any(-1)
+        for each in (summary.entropy, summary.peak):
+            assert torch.equal(each.isnan(), rows)
+        assert torch.equal(summary.received.isnan(), exact.isnan().any(-2))
+        assert torch.equal(evidence.pooled(call, 7, 5, room=room).isnan(), in_cells(exact.isnan(), 7, 5))
+
+
+def in_cells(flags: torch.Tensor, height: int, width: int) -> torch.Tensor:
+    rows, columns = (torch.arange(23) * count // 23 for count in (height, width))
+    found = torch.zeros(1, 2, height, width, dtype=torch.bool)
+    for _, head, row, column in flags.nonzero().tolist():
+        found[0, head, rows[row], columns[column]] = True
+    return found

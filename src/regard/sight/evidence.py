@@ -6,7 +6,7 @@ says when); everything else goes over the strips of a call.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -93,8 +93,13 @@ class Looking(Question[Looks]):
         rows, share, log_total = (strip.entries, strip.rows), strip.share, strip.total.log()
         self.logsumexp[rows] = log_total + strip.largest  # log 0 = −∞
         inner = torch.linalg.vecdot(strip.parts, strip.below)
-        self.entropy[rows] = torch.where(share > 0, log_total - inner * share, 0.0)
-        self.peak[rows] = share  # the largest part is exp(0)
+        if bool(
+            (inner.isnan() & ~strip.total.isnan()).any()
+        ):  # a score of −∞ is a weight of 0, and 0 · −∞ is NaN
+            inner = torch.linalg.vecdot(strip.parts, strip.below.nan_to_num())
+        self.entropy[rows] = torch.where(strip.total == 0, 0.0, log_total - inner * share)
+        # The largest part is exp(0), unless scores are no numbers.
+        self.peak[rows] = torch.where(strip.total.isnan(), torch.nan, share)
 
     def answer(self) -> Looks:
         """The three, with the batch axes of the call."""
@@ -204,12 +209,24 @@ class Pooling(Question[Tensor]):
         self.edges = torch.tensor(edges, device=extent.device)
 
     def take(self, strip: Strip) -> None:
+        """Weights are summed; those that are no numbers make no number of their own cells and of no others."""
+        broken = strip.parts.isnan() if bool(strip.total.isnan().any()) else None
+        if broken is not None:
+            strip = replace(strip, parts=strip.parts.masked_fill(broken, 0.0))
+        bands, cells = self._cells(strip)
+        self.cells[strip.entries, bands] += cells
+        if broken is not None:
+            _, count = self._cells(
+                replace(strip, parts=broken.to(strip.parts), total=torch.ones_like(strip.total))
+            )
+            self.cells[strip.entries, bands] += torch.where(count > 0, torch.nan, 0.0)
+
+    def _cells(self, strip: Strip) -> tuple[slice, Float[Tensor, "n bands w"]]:
         """Rows are summed by a product with their shares, columns as differences of a running total in float64."""
         first, rows = self._by_band(strip)
-        last = first + rows.shape[1]
         running = torch.nn.functional.pad(rows.double().cumsum(-1), (1, 0))
         at = (self.edges - strip.columns.start).clamp(0, rows.shape[-1])
-        self.cells[strip.entries, first:last] += running[..., at].diff(dim=-1)
+        return slice(first, first + rows.shape[1]), running[..., at].diff(dim=-1)
 
     def _by_band(self, strip: Strip) -> tuple[int, Float[Tensor, "n bands c"]]:
         """The first band of a strip, and the mass that each of its bands of queries gives to every key."""

@@ -33,12 +33,14 @@ class Strip:
     columns: slice
     below: Float[Tensor, "n r c"]  # score − the largest score of its row
     parts: Float[Tensor, "n r c"]  # exp(below)
-    total: Float[Tensor, "n r"]  # Σ parts, or 0 when the query may look at nothing
+    total: Float[
+        Tensor, "n r"
+    ]  # Σ parts; 0 when the query may look at nothing, NaN when a score is NaN or +∞
     largest: Float[Tensor, "n r"]
 
     @property
     def share(self) -> Float[Tensor, "n r"]:
-        """1 / total, or 0 when the query may look at nothing."""
+        """1 / total, or 0 when the query may look at nothing or its weights are no numbers (their parts are NaN)."""
         return torch.where(self.total > 0, self.total.reciprocal(), 0.0)
 
 
@@ -107,6 +109,11 @@ def _strip(
         if hidden is not None:
             parts.masked_fill_(hidden, 0.0)
         total = parts.sum(-1)
+        broken = total.isnan()
+        if bool(broken.any()):  # a sum that is no number leaves no weight of its row one
+            parts.masked_fill_(broken[..., None], torch.nan)
+            if hidden is not None:
+                parts.masked_fill_(hidden, 0.0)
     return Strip(
         entries=entries, rows=rows, columns=columns, below=below, parts=parts, total=total, largest=largest
     )
