@@ -1,5 +1,7 @@
 """Tiles equal the blocks of weights written out in float64, at every level and however they are computed."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from sight.explorer.written import cells, hidden_to_allowed, weights
@@ -155,3 +157,65 @@ def test_a_bias_that_knows_positions_is_asked_about_the_right_ones() -> None:
 def test_a_tile_that_is_not_there_is_refused_by_name() -> None:
     with pytest.raises(RegardError, match="row 3 at level 0: there are 563 positions"):
         tile(call_of(None), Place(down=0, across=0, row=3, column=0), None)
+
+
+def test_a_level_beyond_the_whole_map_is_refused() -> None:
+    call = call_of(None, 37, 600)
+    assert tile(call, Place(down=6, across=10, row=0, column=0), None).mass.shape == (1, 1)
+    for down, across, message in (
+        (7, 0, "row at level 7: 37 positions have levels 0 to 6"),
+        (0, 11, "0 to 10"),
+    ):
+        with pytest.raises(RegardError, match=message):
+            tile(call, Place(down=down, across=across, row=0, column=0), None)
+
+
+@pytest.mark.parametrize(
+    "place", [Place(down=10, across=0, row=0, column=0), Place(down=10, across=10, row=0, column=0)], ids=str
+)
+def test_tall_cells_take_no_more_memory_than_the_map(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strips of a few queries are not filled up to the height of a cell."""
+    made: list[int] = []
+    pad = whole.F.pad
+    monkeypatch.setattr(whole.F, "pad", lambda *given: made.append((found := pad(*given)).numel()) or found)
+    monkeypatch.setattr("regard.sight.strips.ROOM", 1 << 12)
+    call = call_of(causal(), 1021, 1021)
+    for known in (None, whole_of(call)):
+        found = tile(call, place, known)
+        torch.testing.assert_close(
+            found.mass.nan_to_num().double(), expected(call, place)[0], rtol=0, atol=3e-6
+        )
+    assert max(made, default=0) <= 4 * 1021 * 1021
+
+
+BROKEN = {"NaN": torch.nan, "+inf": torch.inf, "-inf": -torch.inf}
+
+
+@pytest.mark.parametrize("where", ["query", "key"])
+@pytest.mark.parametrize("value", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("mask", [None, causal()], ids=["none", "causal"])
+@pytest.mark.parametrize("levels", [(0, 0), (1, 1), (3, 0), (0, 3)], ids=str)
+def test_what_is_no_number_is_told_from_what_may_not_look(
+    mask: Mask | None, value: float, where: str, levels: tuple[int, int]
+) -> None:
+    """As torch's softmax has it: a row with a score of NaN or +∞ is NaN at every key that may be looked at."""
+    call = call_of(mask, 101, 101)
+    (call.query if where == "query" else call.key)[0, 0, 61, 3] = value
+    scores = (call.query @ call.key.mT)[0, 0].double() / 8**0.5
+    open_ = torch.ones(101, 101, dtype=torch.bool) if mask is None else hidden_to_allowed(call)[0, 0]
+    exact = torch.softmax(scores.masked_fill(~open_, -torch.inf), -1).masked_fill(~open_, 0.0)
+    assert exact.isnan().any()
+    down, across = levels
+    mass, _ = cells(exact.nan_to_num(0.0), down, across)
+    broken = cells(exact.isnan().double(), down, across)[0] > 0
+    seen = cells(open_.double(), down, across)[0] > 0
+    place = Place(down=down, across=across, row=0, column=0)
+    found = [tile(call, place, None), tile(call, place, whole_of(call))]
+    finer = replace(
+        whole_of(call), cells=whole_of(call).cells.coarser(7, 7)
+    )  # which is of no use for this tile
+    for one in (*found, tile(call, place, finer)):
+        assert torch.equal(one.mass == torch.inf, broken)
+        assert torch.equal(one.peak == torch.inf, broken)
+        assert torch.equal(one.mass.isnan(), ~seen & (mass == 0) & ~broken)
+        torch.testing.assert_close(one.mass[~broken & seen].double(), mass[~broken & seen], rtol=0, atol=3e-6)

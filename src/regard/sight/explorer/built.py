@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError
+from regard.sight.explorer.page_json import told
 
 PAGE = Path(__file__).parent / "page" / "index.html"
 _DATA = '<script type="application/json" id="regard-data">null</script>'
@@ -53,9 +53,8 @@ def policy(html: str, *, alone: bool) -> str:
 
 def filled(manifest: Mapping[str, Any], packs: Mapping[str, bytes]) -> str:
     """The page with everything in it: packs are compressed bytes, by name."""
-    data = json.dumps({"manifest": manifest}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # In a script a browser looks for nothing but its end and for comments: without "<" there is neither.
-    data = data.replace("<", "\\u003c")
+    data = told({"manifest": manifest}).replace("<", "\\u003c")
     html = page()
     head = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(html, alone=True))}">'
     held = "".join(

@@ -34,6 +34,11 @@ def halves(values: Tensor | NDArray[Any], *, planes: bool = False) -> Stored:
     return Stored(array=(array / scale).astype("<f2"), scale=scale, planes=planes)
 
 
+def marked(values: Tensor) -> Tensor:
+    """Weights that are no numbers as +∞: NaN stands for a pair that may not look, or for what was not looked at."""
+    return values.masked_fill(values.isnan(), math.inf)
+
+
 def singles(values: Tensor | NDArray[Any]) -> Stored:
     """Numbers as single floats."""
     array = values.detach().cpu().float().numpy() if isinstance(values, Tensor) else np.asarray(values)

@@ -63,6 +63,7 @@ def serve(
     _check_installed()
     import uvicorn
 
+    from regard.sight.explorer.connections import Connection
     from regard.sight.explorer.crew import Crew
     from regard.sight.explorer.server import application
 
@@ -70,7 +71,9 @@ def serve(
     listening = _listening(port)
     crew = Crew()
     app = application(Answers(Hall(exhibits, title=title)), token, crew)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
+    config = uvicorn.Config(
+        app, http=Connection, ws="none", lifespan="off", log_level="warning", access_log=False
+    )
     server = uvicorn.Server(config)
 
     def run() -> None:

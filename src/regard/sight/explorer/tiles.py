@@ -15,6 +15,7 @@ from regard.attention.call import Call
 from regard.attention.reach import pad_axes
 from regard.errors import RegardError
 from regard.sight.evidence import ask
+from regard.sight.explorer.packs import marked
 from regard.sight.explorer.parts import part
 from regard.sight.explorer.whole import Blocking, Cells, Whole, cells
 
@@ -43,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tile:
-    """The cells of a tile; NaN where no pair may look."""
+    """The cells of a tile; NaN where no pair may look, +∞ where a weight is no number."""
 
     mass: Float[Tensor, "h w"]
     peak: Float[Tensor, "h w"]
@@ -152,8 +153,8 @@ def _heights(queries: range, level: int, like: Tensor) -> Tensor:
 
 def _finished(call: Call, place: Place, found: Cells, heights: Tensor, sampled: int | None = None) -> Tile:
     """Masses and peaks over all heads, hidden cells marked."""
-    mass = (found.sums / heights[:, None]).mean(0)
-    peak = found.peak.amax(0)
+    mass = marked((found.sums / heights[:, None]).mean(0))
+    peak = marked(found.peak.amax(0))
     hidden = _hidden(call, place, mass)
     if hidden is not None:
         mass, peak = mass.masked_fill(hidden, torch.nan), peak.masked_fill(hidden, torch.nan)
@@ -181,9 +182,14 @@ def _tried(positions: range, level: int) -> tuple[Tensor, int]:
 
 
 def _covered(what: str, number: int, level: int, positions: int) -> range:
+    last = max(
+        positions - 1, 0
+    ).bit_length()  # one cell covers everything: more would be filled up with nothing
+    if not 0 <= level <= last:
+        raise RegardError(f"{what} at level {level}: {positions} positions have levels 0 to {last}")
     wide = TILE << level
-    if not (0 <= level < 32 and 0 <= number * wide < max(positions, 1)):
+    if not 0 <= number * wide < max(positions, 1):
         raise RegardError(
-            f"{what} {number} at level {level}: there are {positions} positions, {cells(positions, max(level, 0))} cells"
+            f"{what} {number} at level {level}: there are {positions} positions, {cells(positions, level)} cells"
         )
     return range(number * wide, min((number + 1) * wide, positions))

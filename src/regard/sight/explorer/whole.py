@@ -48,28 +48,41 @@ class Blocking(Question[Cells]):
 
     def take(self, strip: Strip) -> None:
         """Queries are pooled first, along whole rows of memory; then the few rows that are left, along the keys."""
-        band, column = strip.rows.start >> self.down, strip.columns.start >> self.across
-        weights = strip.parts * self._share(strip)[..., None]
+        weights = self._weights(strip)
         if not weights.numel():
             return
-        weights = _filled(weights, -2, strip.rows.start - (band << self.down), 1 << self.down)
+        column, start = strip.columns.start >> self.across, strip.rows.start
         weights = _filled(weights, -1, strip.columns.start - (column << self.across), 1 << self.across)
-        rows = rearrange(weights, "n (band high) k -> n band high k", high=1 << self.down)
-        place = (
-            strip.entries,
-            slice(band, band + rows.shape[1]),
-            slice(column, column + (rows.shape[-1] >> self.across)),
-        )
+        bands = range(start >> self.down, cells(strip.rows.stop, self.down))
+        columns = slice(column, column + (weights.shape[-1] >> self.across))
+        if len(bands) > 2:
+            weights = _filled(weights, -2, start - (bands[0] << self.down), 1 << self.down)
+            rows = rearrange(weights, "n (band high) k -> n band high k", high=1 << self.down)
+            self._add(strip, slice(bands.start, bands.stop), columns, rows)
+            return
+        for band in bands:  # taller than the strip, which would be filled up many times over
+            rows = weights[:, max((band << self.down) - start, 0) : ((band + 1) << self.down) - start]
+            self._add(strip, slice(band, band + 1), columns, rows[:, None])
+
+    def _add(self, strip: Strip, bands: slice, columns: slice, rows: Float[Tensor, "n band high k"]) -> None:
+        place = (strip.entries, bands, columns)
         self.sums[place] += _columns(rows.sum(-2), self.across).sum(-1)
         largest = _columns(rows.amax(-2), self.across).amax(-1)
         self.peak[place] = torch.maximum(self.peak[place], largest)  # a band may go on in the next strip
 
-    def _share(self, strip: Strip) -> Tensor:
+    def _weights(self, strip: Strip) -> Tensor:
         if self.logsumexp is None:
-            return strip.share
+            return strip.parts * strip.share[..., None]
         total = self.logsumexp[strip.entries, strip.rows]
-        looking = (strip.total > 0) & total.isfinite()
-        return torch.where(looking, (strip.largest - total).exp(), 0.0)
+        looking, broken = strip.total > 0, total.isnan()
+        share = torch.where(looking & total.isfinite(), (strip.largest - total).exp(), 0.0)
+        weights = strip.parts * share[..., None]
+        if bool(
+            broken.any()
+        ):  # no number over all keys, whatever it is over some; pairs that are hidden stay so
+            open_ = strip.below > torch.finfo(strip.below.dtype).min / 2
+            weights.masked_fill_((broken & looking)[..., None] & open_, torch.nan)
+        return weights
 
     def answer(self) -> Cells:
         """Sums and peaks."""
