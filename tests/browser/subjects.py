@@ -144,3 +144,30 @@ def weights(exhibit: Exhibit, layer: int, head: int, entry: int = 0) -> Tensor:
         extent = call.extent
         hidden = ~call.mask.block(extent.rows, extent.columns, extent).squeeze().expand_as(scores)
     return torch.softmax(scores.masked_fill(hidden, -math.inf), -1).masked_fill(hidden, math.nan)
+
+
+class Attending(torch.nn.Module):
+    """Causal attention of torch's, on the queries and keys it is given."""
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(query, key, key, is_causal=True)
+
+
+def broken(count: int = 20, *, queries: tuple[int, ...] = (7, 8), value: float = math.nan) -> Exhibit:
+    """A text where some queries of head 1 are not made of numbers."""
+    model, asked = Attending(), 2 * torch.randn(1, 3, count, 8)
+    asked[0, 1, list(queries), 3] = value
+    with torch.no_grad(), watch(model) as seen:
+        model(asked, torch.randn(1, 3, count, 8))
+    return exhibit_of(seen, tokens_of(count), name="broken")
+
+
+def broken_picture() -> Exhibit:
+    """Patches of a picture, some of which look nowhere that is a number."""
+    pixels = np.full((56, 56, 3), 180, dtype=np.uint8)
+    x = _vectors(49)[None]
+    x[0, 10] = math.nan
+    model = Reader()
+    with torch.no_grad(), watch(model) as seen:
+        model(x)
+    return exhibit_of(seen, image=pixels, grid=(7, 7), name="a broken picture")

@@ -1,5 +1,6 @@
 """A page that is open in a browser."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,8 +23,9 @@ class Visit:
         return self.said()
 
     def until_exact(self) -> None:
-        """Wait until the map is exact."""
-        self.page.get_by_role("status").filter(has_text="exact").filter(has_not_text="follows").wait_for()
+        """Wait until the map is as exact as it gets: a file holds half precision, or 256 levels."""
+        best = re.compile("exact|half precision|256 levels")
+        self.page.get_by_role("status").filter(has_text=best).filter(has_not_text="follows").wait_for()
 
     def state(self) -> dict[str, str]:
         """The view, as the address has it."""

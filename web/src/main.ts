@@ -20,5 +20,9 @@ start().catch((failure: unknown) => {
   note.className = "refused";
   note.setAttribute("role", "alert");
   note.textContent = failure instanceof Error ? failure.message : String(failure);
+  const again = document.createElement("button");
+  again.textContent = "Try again";
+  again.onclick = () => location.reload();
+  note.append(document.createElement("br"), again);
   root.replaceChildren(note);
 });

@@ -21,9 +21,10 @@ test("what is written is read back", () => {
     other: { exhibit: 1, layer: 7, entry: 0, heads: [] },
     table: true,
     backwards: true,
+    edits: [],
   };
-  expect(readFragment(writeFragment("a-token_1", state))).toEqual({ token: "a-token_1", state });
-  expect(readFragment(writeFragment(null, START))).toEqual({ token: null, state: START });
+  expect(readFragment(writeFragment("a-token_1", state))).toEqual({ token: "a-token_1", state, unread: false });
+  expect(readFragment(writeFragment(null, START))).toEqual({ token: null, state: START, unread: false });
 });
 
 test("the token stays first, and what is usual is not said", () => {

@@ -7,7 +7,7 @@ const table = Uint32Array.from({ length: 256 }, (_, step) => step);
 
 test("weights become steps of the table", () => {
   const weights = Float32Array.from([0, 0.25, 0.5, 1, NaN, -1]);
-  expect([...painted(weights, { top: 0.5, curve: "linear" }, table, 999)]).toEqual([0, 128, 255, 255, 999, 0]);
+  expect([...painted(weights, { top: 0.5, curve: "linear" }, table, { hidden: 999, broken: 888 })]).toEqual([0, 128, 255, 255, 999, 0]);
 });
 
 test("a bent scale keeps the order and both ends", () => {
@@ -22,7 +22,7 @@ test("a bent scale keeps the order and both ends", () => {
 });
 
 test("differences go both ways from the middle", () => {
-  const found = paintedDifference(Float32Array.from([-1, 0, 1, NaN]), { top: 1, curve: "linear" }, table, 7);
+  const found = paintedDifference(Float32Array.from([-1, 0, 1, NaN]), { top: 1, curve: "linear" }, table, { hidden: 7, broken: 8 });
   expect([...found]).toEqual([0, 128, 255, 7]);
 });
 
@@ -46,4 +46,14 @@ test("numbers are short", () => {
   expect(percent(0.0123)).toBe("1.2 %");
   expect(percent(0.994)).toBe("99.4 %");
   expect([percent(1), percent(0), percent(1e-5)]).toEqual(["100 %", "0 %", "<0.1 %"]);
+});
+
+test("what is no number is painted apart from what may not look, and sets no scale", () => {
+  const weights = Float32Array.from([0.25, Infinity, NaN]);
+  expect(largest(weights)).toBe(0.25);
+  const table = Uint32Array.from({ length: 256 }, (_, step) => step);
+  for (const curve of ["linear", "root", "log"] as const) {
+    expect([...painted(weights, { top: 0.25, curve }, table, { hidden: 999, broken: 888 })]).toEqual([255, 888, 999]);
+  }
+  expect([...paintedDifference(Float32Array.from([Infinity, NaN]), { top: 1, curve: "linear" }, table, { hidden: 7, broken: 8 })]).toEqual([8, 7]);
 });

@@ -26,3 +26,19 @@ def seen_of(tokens: int, *, batch: int = 1, heads: int = 2) -> Seen:
     with torch.no_grad(), watch(model) as seen:
         model(torch.randn(batch, tokens, 16) * 2)
     return seen
+
+
+class Attending(torch.nn.Module):
+    """Causal attention of torch's, on the queries and keys it is given."""
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(query, key, key, is_causal=True)
+
+
+def broken_seen(tokens: int, *, query: int, head: int = 1, value: float = float("nan")) -> Seen:
+    """What two heads saw, where one query of one of them is not made of numbers."""
+    model, asked = Attending(), torch.randn(1, 2, tokens, 8)
+    asked[0, head, query, 3] = value
+    with torch.no_grad(), watch(model) as seen:
+        model(asked, torch.randn(1, 2, tokens, 8))
+    return seen

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from sight.explorer.small import seen_of
+from sight.explorer.small import broken_seen, seen_of
 from sight.explorer.written import cells, weights
 from torch import Tensor
 
@@ -160,3 +160,54 @@ def test_an_atlas_of_some_queries_is_exact_for_those(answers: Answers) -> None:
 def test_what_is_not_there_is_named(answers: Answers, ask, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(RegardError, match=message):
         ask(answers)
+
+
+@pytest.fixture
+def broken() -> Answers:
+    """Query 20 has a NaN in head 1."""
+    return Answers(Hall([exhibit_of(broken_seen(N, query=20))]))
+
+
+def test_rows_that_are_no_numbers_are_told_from_hidden_ones(broken: Answers) -> None:
+    _, arrays = unpack(broken.row(0, 0, 0, 20))
+    assert np.isfinite(arrays["weights"][0, :21]).all()
+    assert np.isposinf(arrays["weights"][1, :21]).all()
+    assert np.isnan(arrays["weights"][:, 21:]).all()
+    for cheap in (True, False):
+        _, arrays = unpack(broken.column(0, 0, 0, 5, [0, 1], exact=cheap))
+        assert np.isnan(arrays["weights"][:, :5]).all()
+        assert np.isposinf(arrays["weights"][1, 20])
+        assert np.isfinite(arrays["weights"][:, 5:20]).all()
+        assert np.isfinite(arrays["weights"][:, 21:]).all()
+
+
+def test_margins_say_which_queries_give_no_number(broken: Answers) -> None:
+    for heads in ([1], [0, 1]):
+        _, arrays = unpack(broken.margins(0, 0, 0, heads, exact=True))
+        assert np.flatnonzero(np.isposinf(arrays["entropy"])).tolist() == [20]
+        assert np.flatnonzero(np.isposinf(arrays["received"])).tolist() == list(range(21))
+        assert not np.isnan(arrays["entropy"]).any()
+    _, arrays = unpack(broken.margins(0, 0, 0, [0], exact=True))
+    assert np.isfinite(arrays["entropy"]).all()
+
+
+@pytest.mark.parametrize("size", [8, 37, 64])
+def test_a_small_map_has_no_number_in_its_own_cells_alone(broken: Answers, size: int) -> None:
+    _, arrays = unpack(broken.atlas(0, 0, 0, size))
+    maps, side = arrays["maps"], min(size, N)
+    band = 20 * side // N
+    assert not np.isposinf(maps[0]).any()
+    assert set(np.nonzero(np.isposinf(maps[1]))[0].tolist()) == {band}
+    last = max(key * side // N for key in range(21))
+    assert np.flatnonzero(np.isposinf(maps[1, band])).tolist() == list(range(last + 1))
+    assert np.isfinite(arrays["entropy"][0])
+    for name in ("entropy", "sink", "peak", "distance", "previous"):
+        assert np.isposinf(arrays[name][1]), name
+
+
+def test_a_mean_of_heads_is_no_number_where_one_of_them_is_none(broken: Answers) -> None:
+    _, arrays = unpack(broken.tile(0, 0, 0, [0, 1], Place(down=0, across=0, row=0, column=0), exact=True))
+    assert np.isposinf(arrays["mass"][20, :21]).all()
+    assert np.isposinf(arrays["peak"][20, :21]).all()
+    assert np.isnan(arrays["mass"][20, 21:]).all()
+    assert np.isposinf(arrays["mass"]).sum() == 21

@@ -4,6 +4,7 @@ import base64
 import gzip
 import html.parser
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_a_file_holds_the_manifest_and_a_pack_for_every_layer() -> None:
     for name in names:
         header, _ = unpack(gzip.decompress(base64.b64decode(page.found[name])))
         assert header["band"] == [None, 0]
-    assert all(layer["form"]["kind"] in ("qk", "maps") for layer in exhibit["layers"])
+    assert all(form["kind"] in ("qk", "maps") for layer in exhibit["layers"] for form in layer["form"])
 
 
 def test_a_file_forbids_itself_everything_but_its_own_script() -> None:
@@ -180,3 +181,24 @@ def test_a_picture_comes_along() -> None:
     page = Scripts(exported([exhibit_of(seen_of(7), image=pixels, grid=(2, 3))]))
     _, arrays = unpack(gzip.decompress(base64.b64decode(page.found["pack:media/0/0/0"])))
     np.testing.assert_array_equal(arrays["pixels"], pixels)
+
+
+@pytest.mark.parametrize("kind", ["qk", "maps"])
+def test_a_file_says_which_queries_give_no_number(kind: str) -> None:
+    call = call_of(causal(), width=64 if kind == "maps" else 2)
+    call.query[0, 2, 9, 1] = torch.nan
+    form = embedded(call, cross=False)
+    assert form.kind == kind
+    _, arrays = unpack(gzip.decompress(form.data))
+    assert np.argwhere(np.isposinf(arrays["lse"])).tolist() == [[2, 9]]
+    assert np.argwhere(np.isposinf(arrays["entropies"])).tolist() == [[2, 9]]
+    assert np.argwhere(np.isposinf(arrays["received"])).tolist() == [[2, key] for key in range(10)]
+
+
+def test_half_a_character_in_a_token_is_written() -> None:
+    tokens = ["\ud83d", *"abcdefgh"]
+    page = exported([exhibit_of(seen_of(9), tokens)])
+    page.encode()
+    held = re.search(r'id="regard-data">(.*?)</script>', page, re.DOTALL)
+    assert held
+    assert json.loads(held[1])["manifest"]["exhibits"][0]["sides"][0]["tokens"][0] == tokens

@@ -61,6 +61,7 @@ export function localSource(manifest: Manifest, worker: Worker, held: Held): Sou
   return {
     manifest,
     live: false,
+    check: () => Promise.resolve(),
     tile: (map, place, exact, signal) =>
       about<TileData>(map, (layer) => ({ kind: "tile", layer, heads: map.heads, place, exact }), signal),
     margins: (map, _, signal) => about<Margins>(map, (layer) => ({ kind: "margins", layer, heads: map.heads }), signal),

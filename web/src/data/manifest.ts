@@ -1,5 +1,7 @@
 // What the page is told about the model first: everything but the weights (see PROTOCOL.md).
 
+import type { Told } from "./broken";
+
 export interface Manifest {
   readonly version: 1;
   readonly title: string;
@@ -25,8 +27,8 @@ export interface Exhibit {
 
 export interface Entry {
   readonly name: string;
-  readonly score: number | null;
-  readonly logprob: number | null;
+  readonly score: Told | null;
+  readonly logprob: Told | null;
 }
 
 export interface TextSide {
@@ -61,7 +63,13 @@ export interface Layer {
   readonly key_side: number;
   readonly cross: boolean;
   readonly offset: number;
-  readonly form: { readonly kind: "qk" | "maps"; readonly why: string } | null;
+  readonly form: readonly Form[] | null; // of each entry, in an exported page
+}
+
+/** How an exported page holds weights, which are close to those of the model and not the same. */
+export interface Form {
+  readonly kind: "qk" | "maps";
+  readonly why: string;
 }
 
 export interface Answer {
@@ -72,7 +80,7 @@ export interface Answer {
 export interface Branch {
   readonly text: string; // a beginning, all of it
   readonly token: string; // its last token
-  readonly logprob: number;
+  readonly logprob: Told;
   readonly fate: "lives" | "ended" | "fell";
   readonly leads: readonly number[]; // the entries that begin with it
   readonly until: number; // the last step at which something of it was left
@@ -80,27 +88,27 @@ export interface Branch {
 
 export interface Output {
   readonly text: string | null;
-  readonly classes: readonly (readonly [string, number])[] | null;
+  readonly classes: readonly (readonly [string, Told])[] | null;
   readonly steps: readonly Step[] | null;
 }
 
 export interface Step {
   readonly token: string;
-  readonly probability: number | null;
+  readonly probability: Told | null;
   readonly position: number;
-  readonly alternatives: readonly (readonly [string, number])[];
+  readonly alternatives: readonly (readonly [string, Told])[];
 }
 
 export type Change =
-  | { readonly kind: "drop"; readonly layer: string; readonly heads: readonly number[] }
-  | { readonly kind: "scale"; readonly layer: string; readonly heads: readonly number[]; readonly factor: number }
+  | { readonly kind: "drop"; readonly layer: string; readonly heads: readonly number[] | null }
+  | { readonly kind: "scale"; readonly layer: string; readonly heads: readonly number[] | null; readonly factor: number }
   | { readonly kind: "uniform"; readonly layer: string; readonly heads: readonly number[] | null }
   | {
       readonly kind: "forbid";
       readonly layer: string;
       readonly heads: readonly number[] | null;
-      readonly queries: readonly number[];
-      readonly keys: readonly number[];
+      readonly queries: readonly number[] | null;
+      readonly keys: readonly number[] | null;
     };
 
 export interface Touched {

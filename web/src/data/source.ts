@@ -51,6 +51,7 @@ export interface Picture {
 export interface Source {
   readonly manifest: Manifest;
   readonly live: boolean; // the model is there, and can be touched
+  check(): Promise<void>; // whether there is anybody to answer
   tile(map: MapName, place: TilePlace, exact: boolean, signal?: AbortSignal): Promise<TileData>;
   margins(map: MapName, exact: boolean, signal?: AbortSignal): Promise<Margins>;
   row(map: MapName, query: number, signal?: AbortSignal): Promise<HeadRows>; // of all heads of the layer

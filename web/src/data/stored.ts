@@ -1,5 +1,6 @@
 // A layer as an exported page holds it: half-precision queries and keys, or maps of 256 levels, and who may look at whom.
 
+import { BROKEN } from "./broken";
 import { type Pack, type PackedArray, numbers } from "./pack";
 
 export class StoredLayer {
@@ -34,7 +35,7 @@ export class StoredLayer {
     this.k = pack.arrays.get("k");
   }
 
-  /** The weights of one query over keys [from, past), written to `out`; NaN where it may not look. */
+  /** The weights of one query over keys [from, past), written to `out`; NaN where it may not look, +∞ where they are no numbers. */
   weigh(head: number, query: number, from: number, past: number, out: Float32Array): void {
     const lse = this.lse[head * this.queries + query];
     const [queries, keys, hidden] = this.some;
@@ -42,7 +43,8 @@ export class StoredLayer {
       out.fill(NaN, 0, past - from);
       return;
     }
-    this.fill(head, query, from, past, lse, out);
+    if (lse === BROKEN) out.fill(BROKEN, 0, past - from);
+    else this.fill(head, query, from, past, lse, out);
     const first = query + this.low;
     const last = query + this.high;
     const line = hidden ? (own(hidden, head) * this.queries + query) * Math.ceil(this.keys / 8) : 0;
@@ -71,7 +73,7 @@ export class StoredLayer {
       const start = (theirs + key) * width;
       let score = 0;
       for (let each = 0; each < width; each++) score += q.values[mine + each] * k.values[start + each];
-      out[key - from] = Math.exp(score - lse);
+      out[key - from] = Math.exp(score - lse) || 0; // a key of infinities that is not looked at: 0 · ∞
     }
   }
 }

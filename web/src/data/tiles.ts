@@ -1,6 +1,7 @@
 // The tiles of one map that the page has, and the order in which it asks for the others.
 
 import { type TilePlace, placeName } from "../draw/pyramid";
+import { difference } from "./broken";
 import type { MapName, Source, TileData } from "./source";
 
 /** What a picture of a map is drawn from. */
@@ -115,8 +116,8 @@ export class DifferenceTiles implements Tiles {
     if (held?.from === less) return held.tile;
     const tile: TileData = {
       ...more,
-      mass: more.mass.map((value, index) => value - less.mass[index]),
-      peak: more.peak.map((value, index) => value - less.peak[index]),
+      mass: more.mass.map((value, index) => difference(value, less.mass[index])),
+      peak: more.peak.map((value, index) => difference(value, less.peak[index])),
       approximate: less.approximate || more.approximate,
     };
     this.made.set(more, { from: less, tile });

@@ -6,7 +6,8 @@ import type { Drawing } from "../files/drawing";
 import type { Head } from "../state/heads";
 import { plain } from "./plain";
 import type { Theme } from "./theme";
-import { thumbnail, thumbnailSize } from "./thumbnail";
+import { brokenRuns, drawBrokenLegend } from "./brokencells";
+import { cellsOf, drawThumbnail, thumbnailSize } from "./thumbnail";
 import type { Curve } from "./tone";
 import { amount } from "./weight";
 
@@ -36,7 +37,7 @@ export function drawAtlas({ title, rows, found, layers, side, theme, curve }: Gi
     draw(pen) {
       pen.fill({ x: 0, y: 0, width, height }, theme.paper);
       pen.text(EDGE, EDGE + 6, plain(title, 60), { ink: theme.ink, size: 15, bold: true });
-      let y = EDGE + HEAD;
+      let [y, broken] = [EDGE + HEAD, false];
       rows.forEach((row, index) => {
         pen.text(EDGE, y + 9, plain(row.title, 60), { ink: theme.ink, size: 12 });
         row.heads.forEach((head, place) => {
@@ -45,8 +46,8 @@ export function drawAtlas({ title, rows, found, layers, side, theme, curve }: Gi
           const atlas = found.get(head.layer);
           if (atlas) {
             const [wide, tall] = thumbnailSize(atlas, side);
-            const part = { x: 0, y: 0, width: atlas.columns, height: atlas.rows };
-            pen.image(thumbnail(atlas, head.head, theme, curve), part, { x: left, y: top, width: wide, height: tall }, false);
+            drawThumbnail(pen, atlas, head.head, { x: left, y: top, width: wide, height: tall }, theme, curve, false);
+            broken ||= brokenRuns(cellsOf(atlas, head.head)).length > 0;
           }
           const value = Number.isNaN(head.value) ? "" : ` ${amount(head.value)}`;
           const name = value ? `${plain(layers[head.layer].name, 14)}.${head.head}${value}` : String(head.head);
@@ -54,6 +55,7 @@ export function drawAtlas({ title, rows, found, layers, side, theme, curve }: Gi
         });
         y += HEAD + lines[index] * line;
       });
+      if (broken) drawBrokenLegend(pen, width - EDGE, EDGE + 6, theme);
     },
   };
 }

@@ -1,9 +1,11 @@
 // A map as it is on the screen: tiles, those further up where one is missing, edges, margins, the chosen cell.
 
+import { BROKEN } from "../data/broken";
 import type { Margins } from "../data/source";
 import type { Tiles } from "../data/tiles";
 import { pixelOf, shownOn } from "./axis";
 import { bars } from "./bars";
+import { brokenRuns, drawBrokenLegend, hatchBroken } from "./brokencells";
 import { type Names, drawColumnLabels, drawRowLabels, drawTitles } from "./edges";
 import type { Frame } from "./frame";
 import type { Box, Pen } from "./pen";
@@ -21,6 +23,7 @@ export interface MapPicture {
   readonly tiles: Tiles;
   readonly names: Names;
   readonly margins: Margins | null;
+  readonly heads: number; // that are averaged
   readonly statistic: Statistic;
   readonly curve: Curve;
   readonly theme: Theme;
@@ -37,6 +40,7 @@ export interface Drawn {
   readonly found: number; // the top that would be taken if none were given
   readonly approximate: boolean; // some of what is shown
   readonly covered: boolean; // something everywhere
+  readonly broken: boolean; // some of what is shown is no number
 }
 
 const GRID = 9; // pixels to a token from which cells are told apart by lines
@@ -54,23 +58,26 @@ export function drawMap(pen: Pen, picture: MapPicture): Drawn {
   const found = topOnScreen(picture, places);
   const top = picture.top ?? found;
   const look: Look = { statistic: picture.statistic, tone: { top, curve: picture.curve }, theme, difference: picture.difference };
-  let [approximate, covered] = [false, true];
+  let [approximate, covered, broken] = [false, true, false];
   pen.within(mapBox(picture), () => {
     for (const place of places) {
       const tile = picture.tiles.get(place);
       approximate ||= tile?.approximate ?? true;
-      covered = drawPlace(pen, picture, place, look) && covered;
+      const drawn = drawPlace(pen, picture, place, look);
+      covered &&= drawn !== null;
+      broken ||= drawn === "broken";
     }
     drawGrid(pen, picture);
   });
   pen.outline(mapBox(picture), theme.line, 1);
   drawCursor(pen, picture);
   drawTitles(pen, frame, names, theme);
+  if (broken) drawBrokenLegend(pen, frame.width - 8, 9, theme);
   const marked = picture.hover ?? picture.cursor ?? (picture.row == null ? null : { query: picture.row, key: null });
   drawRowLabels(pen, frame, view.down, names, theme, marked?.query ?? null);
   drawColumnLabels(pen, frame, view.across, names, theme, marked?.key ?? null);
   if (picture.margins && frame.right.width) drawMargins(pen, picture, picture.margins);
-  return { top, found, approximate, covered };
+  return { top, found, approximate, covered, broken };
 }
 
 /** The box the map fills: all of its frame, or less when it is small. */
@@ -91,14 +98,16 @@ function topOnScreen({ tiles, statistic, extent }: MapPicture, places: readonly 
   return roundTop(most);
 }
 
-function drawPlace(pen: Pen, picture: MapPicture, place: TilePlace, look: Look): boolean {
+/** What was drawn: null where nothing was there yet. */
+function drawPlace(pen: Pen, picture: MapPicture, place: TilePlace, look: Look): "numbers" | "broken" | null {
   const { tiles, view, frame, extent, density } = picture;
   const source = [place, ...ancestors(place, extent)].find((each) => tiles.get(each));
   if (!source) {
     pen.fill(frame.map, picture.theme.hiddenInk);
-    return false;
+    return null;
   }
-  const image = tileImage(tiles.get(source)!, look);
+  const tile = tiles.get(source)!;
+  const image = tileImage(tile, look);
   const size = tileSize(place, extent);
   const [tall, wide] = [2 ** place.down, 2 ** place.across];
   const [top, left] = [place.row * SIDE * tall, place.column * SIDE * wide];
@@ -115,8 +124,10 @@ function drawPlace(pen: Pen, picture: MapPicture, place: TilePlace, look: Look):
   const y = frame.map.y + pixelOf(view.down, top);
   const onto = { x, y, width: (right - left) * view.across.scale, height: (bottom - top) * view.down.scale };
   const cell = Math.min(view.across.scale * strides, view.down.scale * steps) * density;
-  pen.image(image, part, onto, source !== place || cell < 3);
-  return true;
+  const cells = { values: tile[look.statistic], rows: tile.rows, columns: tile.columns };
+  const smooth = !brokenRuns(cells).length && (source !== place || cell < 3); // no numbers are not mixed with others
+  pen.image(image, part, onto, smooth);
+  return hatchBroken(pen, cells, part, onto, picture.theme) ? "broken" : "numbers";
 }
 
 function drawGrid(pen: Pen, { view, frame, theme }: MapPicture): void {
@@ -165,24 +176,32 @@ function drawMargins(pen: Pen, picture: MapPicture, margins: Margins): void {
   pen.within({ ...right, y: box.y, height: box.height }, () => {
     for (const bar of rows) {
       const gap = bar.past - bar.from >= GRID ? 1 : 0;
-      const width = (bar.value / most) * right.width;
-      pen.fill({ x: right.x, y: frame.map.y + bar.from + gap / 2, width, height: bar.past - bar.from - gap }, theme.bar);
+      const width = bar.value === BROKEN ? right.width : (bar.value / most) * right.width;
+      drawBar(pen, { x: right.x, y: frame.map.y + bar.from + gap / 2, width, height: bar.past - bar.from - gap }, bar.value, theme);
     }
   });
-  pen.text(right.x, box.y + box.height + 11, "entropy", style);
-  pen.text(right.x, box.y + box.height + 24, `≤ ${amount(most)} nats`, style);
+  // A row of averaged heads looks more widely than its heads do: theirs is what is known.
+  const told = picture.heads > 1 ? ["entropy:", "heads’ mean"] : ["entropy"];
+  [...told, `≤ ${amount(most)} nats`].forEach((line, place) => {
+    pen.text(right.x, box.y + box.height + 11 + 13 * place, line, style);
+  });
   const columns = bars(margins.received, view.across, density, "most");
   const mass = largest(columns.map((bar) => bar.value)) || 1;
   const bottom = { ...frame.bottom, y: box.y + box.height + 8 };
   pen.within({ ...bottom, width: box.width }, () => {
     for (const bar of columns) {
       const gap = bar.past - bar.from >= GRID ? 1 : 0;
-      const height = (bar.value / mass) * bottom.height;
-      pen.fill({ x: frame.map.x + bar.from + gap / 2, y: bottom.y, width: bar.past - bar.from - gap, height }, theme.bar);
+      const height = bar.value === BROKEN ? bottom.height : (bar.value / mass) * bottom.height;
+      drawBar(pen, { x: frame.map.x + bar.from + gap / 2, y: bottom.y, width: bar.past - bar.from - gap, height }, bar.value, theme);
     }
   });
   pen.text(box.x - 7, bottom.y + 6, "received", { ...style, align: "right" });
   pen.text(box.x - 7, bottom.y + 19, `≤ ${amount(mass)}`, { ...style, align: "right" });
+}
+
+function drawBar(pen: Pen, box: Box, value: number, theme: Theme): void {
+  pen.fill(box, value === BROKEN ? theme.brokenInk : theme.bar);
+  if (value === BROKEN) pen.hatch(box, theme.hatch);
 }
 
 /** The cells on the screen, for a table or a file: level, first query and key, number. */

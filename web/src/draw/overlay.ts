@@ -1,6 +1,7 @@
 // A picture lit where a model looks: as it is where the weight is largest, dark and grey where there is none. What is
 // dark by itself cannot be darkened: it is made grey, and the weights are laid over it in colour.
 
+import { BROKEN } from "../data/broken";
 import type { Picture } from "../data/source";
 import { STEPS } from "./colours";
 
@@ -63,7 +64,7 @@ export function lit(
 function spread(weights: ArrayLike<number>, rows: number, columns: number, y: number, x: number, smooth: boolean): number {
   const at = (row: number, column: number) => {
     const place = Math.min(rows - 1, Math.max(0, row)) * columns + Math.min(columns - 1, Math.max(0, column));
-    return weights[place] || 0;
+    return weights[place] < BROKEN ? weights[place] : 0; // what is hidden, or no number, is not lit
   };
   if (!smooth) return at(Math.floor(y), Math.floor(x));
   const [row, column] = [Math.floor(y - 0.5), Math.floor(x - 0.5)];

@@ -2,9 +2,11 @@
 
 import type { PictureSide } from "../data/manifest";
 import type { Picture } from "../data/source";
+import { brokenRuns, hatchBroken } from "./brokencells";
 import { lit } from "./overlay";
 import type { Box, Pen } from "./pen";
 import { type Theme, theme as themed } from "./theme";
+import { largest } from "./tone";
 
 export interface Patches {
   readonly side: PictureSide;
@@ -42,12 +44,20 @@ export function patchAt({ grid: [rows, columns], special }: PictureSide, box: Bo
 export function drawPatches(pen: Pen, { side, picture, weights, box, smooth, coloured, chosen, hover, theme }: Patches): void {
   const [rows, columns] = side.grid;
   const own = weights?.subarray(side.special.length) ?? null;
-  const top = own?.reduce((most, weight) => (weight > most ? weight : most), 0) || 1;
+  const top = (own && largest(own)) || 1;
   // A dark picture is lit as on a dark page: what is looked at is bright.
   const image = new OffscreenCanvas(picture.width, picture.height);
   const pixels = new ImageData(lit(picture, own, { rows, columns }, { top, smooth, table: coloured ? themed(true, theme.ramp).table : null }), picture.width, picture.height);
   image.getContext("2d")!.putImageData(pixels, 0, 0);
   pen.image(image, { x: 0, y: 0, width: picture.width, height: picture.height }, box, false);
+  if (own) {
+    const cells = { values: own, rows, columns };
+    for (const run of brokenRuns(cells)) {
+      const [wide, tall] = [box.width / columns, box.height / rows];
+      pen.fill({ x: box.x + run.x * wide, y: box.y + run.y * tall, width: run.width * wide, height: tall }, theme.brokenInk);
+    }
+    hatchBroken(pen, cells, { x: 0, y: 0, width: columns, height: rows }, box, theme);
+  }
   for (const [place, thick] of [[hover, 1.5], [chosen, 3]] as const) {
     const patch = place === null ? null : patchBox(side, box, place);
     if (patch) pen.outline(patch, theme.mark, thick);

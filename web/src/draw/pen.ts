@@ -20,6 +20,7 @@ export type Raster = HTMLCanvasElement | OffscreenCanvas;
 
 export interface Pen {
   fill(box: Box, ink: string): void;
+  hatch(box: Box, ink: string): void; // with slanted lines, which go on from one box to the next
   outline(box: Box, ink: string, thick: number): void;
   line(points: readonly Point[], ink: string, thick: number): void;
   area(points: readonly Point[], ink: string): void; // closed and filled
@@ -31,7 +32,29 @@ export interface Pen {
 
 export const FACE = 'ui-sans-serif, system-ui, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif';
 
+export const HATCH = { apart: 6, thick: 1.4 }; // pixels
+
+/** Slanted lines as a pattern, as sharp as the screen. */
+function hatching(context: CanvasRenderingContext2D, density: number, ink: string): CanvasPattern | string {
+  const side = Math.round(HATCH.apart * density);
+  const image = new OffscreenCanvas(side, side);
+  const lines = image.getContext("2d")!;
+  lines.strokeStyle = ink;
+  lines.lineWidth = HATCH.thick * density;
+  lines.beginPath();
+  for (const from of [-side, 0, side]) {
+    lines.moveTo(from - side / 2, side * 1.5);
+    lines.lineTo(from + side * 1.5, -side / 2);
+  }
+  lines.stroke();
+  const pattern = context.createPattern(image, "repeat");
+  pattern?.setTransform(new DOMMatrix().scale(1 / density));
+  return pattern ?? ink;
+}
+
 export class CanvasPen implements Pen {
+  private readonly hatches: Record<string, CanvasPattern | string> = {};
+
   constructor(
     private readonly context: CanvasRenderingContext2D,
     private readonly density: number,
@@ -48,6 +71,12 @@ export class CanvasPen implements Pen {
   fill({ x, y, width, height }: Box, ink: string): void {
     const [left, top] = [this.sharp(x), this.sharp(y)];
     this.context.fillStyle = ink;
+    this.context.fillRect(left, top, this.sharp(x + width) - left, this.sharp(y + height) - top);
+  }
+
+  hatch({ x, y, width, height }: Box, ink: string): void {
+    const [left, top] = [this.sharp(x), this.sharp(y)];
+    this.context.fillStyle = (this.hatches[ink] ??= hatching(this.context, this.density, ink));
     this.context.fillRect(left, top, this.sharp(x + width) - left, this.sharp(y + height) - top);
   }
 

@@ -1,6 +1,6 @@
 // The pen that writes SVG. Elements are made, never put together as text, so a token cannot become markup.
 
-import { type Box, FACE, type Pen, type Point, type Raster, type TextStyle } from "./pen";
+import { type Box, FACE, HATCH, type Pen, type Point, type Raster, type TextStyle } from "./pen";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -8,6 +8,7 @@ export class SvgPen implements Pen {
   readonly root: SVGElement;
   private into: SVGElement;
   private clips = 0;
+  private readonly hatches = new Map<string, string>();
 
   constructor(
     private readonly page: Document,
@@ -25,6 +26,10 @@ export class SvgPen implements Pen {
 
   fill(box: Box, ink: string): void {
     this.add("rect", { ...shape(box), fill: ink });
+  }
+
+  hatch(box: Box, ink: string): void {
+    this.add("rect", { ...shape(box), fill: `url(#${this.hatching(ink)})` });
   }
 
   outline(box: Box, ink: string, thick: number): void {
@@ -78,6 +83,21 @@ export class SvgPen implements Pen {
 
   written(): string {
     return new XMLSerializer().serializeToString(this.root);
+  }
+
+  private hatching(ink: string): string {
+    const found = this.hatches.get(ink);
+    if (found) return found;
+    const name = `hatch${this.hatches.size}`;
+    const side = HATCH.apart;
+    const outer = this.into;
+    this.into = this.root;
+    this.into = this.add("pattern", { id: name, width: side, height: side, patternUnits: "userSpaceOnUse" });
+    const lines = [-side, 0, side].map((from) => `M${from - side / 2} ${side * 1.5}L${from + side * 1.5} ${-side / 2}`);
+    this.add("path", { d: lines.join(""), stroke: ink, "stroke-width": HATCH.thick });
+    this.into = outer;
+    this.hatches.set(ink, name);
+    return name;
   }
 
   private add(name: string, attributes: Record<string, string | number>): SVGElement {

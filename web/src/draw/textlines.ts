@@ -1,5 +1,6 @@
 // Lines between two columns of words: who looks at whom.
 
+import { BROKEN } from "../data/broken";
 import type { Pen, Point } from "./pen";
 
 export interface Line {
@@ -25,7 +26,7 @@ export function linesOf(
     for (let to = 0; to < columns; to++) {
       if (only.key != null && only.key !== to) continue;
       const weight = weights[from * columns + to];
-      if (weight >= FAINTEST) found.push({ from, to, weight, hue });
+      if (weight >= FAINTEST && weight !== BROKEN) found.push({ from, to, weight, hue });
     }
   }
   return found.sort((one, other) => one.weight - other.weight);

@@ -13,6 +13,9 @@ export interface Theme {
   readonly mark: string; // around what is chosen: a hue the ramp does not have
   readonly hidden: number; // a pixel that may not be looked at
   readonly hiddenInk: string;
+  readonly broken: number; // a pixel that is no number: a hue no ramp has, and hatched
+  readonly brokenInk: string;
+  readonly hatch: string;
   readonly table: Uint32Array;
   readonly difference: Uint32Array;
 }
@@ -26,6 +29,7 @@ export function theme(dark: boolean, ramp: RampName): Theme {
 }
 
 function build(dark: boolean, ramp: RampName): Theme {
+  const [warm, light, low] = dark ? [0x57, 0x47, 0x0a] : [0xff, 0xee, 0x9e];
   const [red, green, blue] = dark ? [0x24, 0x22, 0x29] : [0xe9, 0xe7, 0xec];
   return {
     dark,
@@ -38,6 +42,9 @@ function build(dark: boolean, ramp: RampName): Theme {
     mark: dark ? "#35c4dc" : "#007f94",
     hidden: pixel(red, green, blue),
     hiddenInk: css([red, green, blue]),
+    broken: pixel(warm, light, low),
+    brokenInk: css([warm, light, low]),
+    hatch: dark ? "#f2cf3c" : "#8a6a00",
     table: rampTable(ramp, dark),
     difference: differenceTable(dark),
   };

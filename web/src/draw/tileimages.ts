@@ -24,8 +24,8 @@ export function tileImage(tile: TileData, look: Look): Raster {
   if (held?.name === name) return held.image;
   const image = held?.image ?? new OffscreenCanvas(tile.columns, tile.rows);
   const pixels = difference
-    ? paintedDifference(tile[statistic], tone, theme.difference, theme.hidden)
-    : painted(tile[statistic], tone, theme.table, theme.hidden);
+    ? paintedDifference(tile[statistic], tone, theme.difference, theme)
+    : painted(tile[statistic], tone, theme.table, theme);
   const bytes = new Uint8ClampedArray(pixels.buffer as ArrayBuffer);
   (image.getContext("2d") as OffscreenCanvasRenderingContext2D).putImageData(
     new ImageData(bytes, tile.columns, tile.rows),

@@ -1,5 +1,6 @@
 // How weights become steps of a colour table: as parts of the darkest one, on a straight or a bent scale.
 
+import { BROKEN } from "../data/broken";
 import { STEPS } from "./colours";
 
 export type Curve = "linear" | "root" | "log";
@@ -21,15 +22,20 @@ export function part(weight: number, tone: Tone): number {
   return share;
 }
 
-/** The pixels of weights; NaN, a pair that may not look, gets the colour `hidden`. */
-export function painted(weights: Float32Array, tone: Tone, table: Uint32Array, hidden: number): Uint32Array {
+/** What a weight that has no tone is painted with. */
+export interface Other {
+  readonly hidden: number; // NaN, a pair that may not look
+  readonly broken: number; // +∞, a weight that is no number
+}
+
+export function painted(weights: Float32Array, tone: Tone, table: Uint32Array, other: Other): Uint32Array {
   const pixels = new Uint32Array(weights.length);
   const last = STEPS - 1;
   const most = tone.top > 0 ? 1 / tone.top : 0;
   for (let place = 0; place < weights.length; place++) {
     const weight = weights[place];
-    if (weight !== weight) {
-      pixels[place] = hidden;
+    if (weight !== weight || weight === BROKEN) {
+      pixels[place] = weight === BROKEN ? other.broken : other.hidden;
       continue;
     }
     let share = weight * most;
@@ -44,13 +50,13 @@ export function paintedDifference(
   differences: Float32Array,
   tone: Tone,
   table: Uint32Array,
-  hidden: number,
+  other: Other,
 ): Uint32Array {
   const pixels = new Uint32Array(differences.length);
   for (let place = 0; place < differences.length; place++) {
     const value = differences[place];
-    if (value !== value) {
-      pixels[place] = hidden;
+    if (value !== value || value === BROKEN) {
+      pixels[place] = value === BROKEN ? other.broken : other.hidden;
       continue;
     }
     const share = Math.sign(value) * part(Math.abs(value), tone);
@@ -59,12 +65,12 @@ export function paintedDifference(
   return pixels;
 }
 
-/** The largest number that is one; 0 when there is none. */
+/** The largest number that is one, whatever its sign; 0 when there is none. */
 export function largest(values: ArrayLike<number>): number {
   let most = 0;
   for (let place = 0; place < values.length; place++) {
     const value = Math.abs(values[place]);
-    if (value > most) most = value;
+    if (value > most && value !== BROKEN) most = value;
   }
   return most;
 }

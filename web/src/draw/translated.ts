@@ -13,6 +13,10 @@ export class Translated implements Pen {
     this.pen.fill(this.box(box), ink);
   }
 
+  hatch(box: Box, ink: string): void {
+    this.pen.hatch(this.box(box), ink);
+  }
+
   outline(box: Box, ink: string, thick: number): void {
     this.pen.outline(this.box(box), ink, thick);
   }

@@ -1,5 +1,7 @@
 // Tables for spreadsheets. A field that a spreadsheet would take for a formula is given an apostrophe: tokens are
-// the text of strangers.
+// the text of strangers. A number that is hidden is left empty; one that is none is NaN.
+
+import { BROKEN } from "../data/broken";
 
 const FORMULA = /^[=+\-@\t\r]/;
 
@@ -10,7 +12,7 @@ export function csv(head: readonly string[], rows: Iterable<readonly (string | n
 }
 
 function field(value: string | number): string {
-  if (typeof value === "number") return Number.isNaN(value) ? "" : String(value);
+  if (typeof value === "number") return Number.isNaN(value) ? "" : value === BROKEN ? "NaN" : String(value);
   const safe = FORMULA.test(value) ? `'${value}` : value;
   return /[",\r\n]/.test(safe) || safe !== safe.trim() ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -54,7 +54,9 @@ function* boxOf(element: HTMLElement, box: Box, theme: Theme): Generator<Mark> {
     return;
   }
   const look = getComputedStyle(element);
-  if (visible(look.backgroundColor)) yield { box, draw: (pen) => pen.fill(box, look.backgroundColor) };
+  if (element.matches(".broken")) {
+    yield { box, draw: (pen) => (pen.fill(box, theme.brokenInk), pen.hatch(box, theme.hatch)) };
+  } else if (visible(look.backgroundColor)) yield { box, draw: (pen) => pen.fill(box, look.backgroundColor) };
   const borders = [
     { thick: look.borderTopWidth, ink: look.borderTopColor, side: { ...box, height: 1 } },
     { thick: look.borderBottomWidth, ink: look.borderBottomColor, side: { ...box, y: box.y + box.height - 1, height: 1 } },

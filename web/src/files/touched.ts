@@ -1,7 +1,8 @@
 // What was done to a model and what became of its answer, as a table and as JSON.
 
+import { numberOf } from "../data/broken";
 import type { Change, Exhibit } from "../data/manifest";
-import { told } from "../state/touching.svelte";
+import { told } from "../state/edits";
 import { outputOf } from "../state/steps";
 import { csv } from "./csv";
 
@@ -29,9 +30,9 @@ function answerRows(of: string, exhibit: Exhibit, entry: number): (string | numb
   const output = outputOf(exhibit, entryIn(exhibit, entry));
   const logprob = exhibit.entries[entryIn(exhibit, entry)]?.logprob;
   return [
-    ...(output?.text == null ? [] : [[of, "text", NaN, output.text, logprob == null ? NaN : Math.exp(logprob)]]),
-    ...(output?.classes ?? []).map(([name, part], place) => [of, "class", place, name, part]),
-    ...(output?.steps ?? []).map(({ token, probability }, place) => [of, "token", place, token, probability ?? NaN]),
+    ...(output?.text == null ? [] : [[of, "text", NaN, output.text, logprob == null ? NaN : Math.exp(numberOf(logprob))]]),
+    ...(output?.classes ?? []).map(([name, part], place) => [of, "class", place, name, numberOf(part)]),
+    ...(output?.steps ?? []).map(({ token, probability }, place) => [of, "token", place, token, probability === null ? NaN : numberOf(probability)]),
   ];
 }
 

@@ -1,5 +1,6 @@
 // The view in the address: everything that is chosen, so that a link or a reload shows the same.
 
+import { type Edit, readEdits, writeEdits } from "./edits";
 import type { RampName } from "../draw/colours";
 import type { Statistic } from "../draw/tileimages";
 import { CURVES, type Curve } from "../draw/tone";
@@ -32,6 +33,7 @@ export interface ViewState extends Choice {
   readonly other: Choice | null; // what is compared with
   readonly table: boolean; // the map as a table, too
   readonly backwards: boolean; // in a picture, who looks at the chosen patch
+  readonly edits: readonly Edit[]; // what the touched exhibits of all this are made by
 }
 
 export const START: ViewState = {
@@ -53,14 +55,22 @@ export const START: ViewState = {
   other: null,
   table: false,
   backwards: false,
+  edits: [],
 };
 
 type Text = string | undefined;
 
+export interface Said {
+  readonly token: string | null;
+  readonly state: ViewState;
+  readonly unread: boolean; // a change to the model that is none, or more than an address holds
+}
+
 /** The state a fragment describes; what it does not say, or says wrongly, is as in `otherwise`. */
-export function readFragment(fragment: string, otherwise: ViewState = START): { token: string | null; state: ViewState } {
+export function readFragment(fragment: string, otherwise: ViewState = START): Said {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   const text = (name: string): Text => given.get(name) ?? undefined;
+  const edits = readEdits(text("touched"));
   const state: ViewState = {
     view: among(text("view"), VIEWS, otherwise.view),
     exhibit: whole(text("exhibit")) ?? otherwise.exhibit,
@@ -80,8 +90,9 @@ export function readFragment(fragment: string, otherwise: ViewState = START): { 
     other: choice(text("other")) ?? otherwise.other,
     table: text("table") === "1" || otherwise.table,
     backwards: text("back") === "1" || otherwise.backwards,
+    edits: edits.filter((each) => each !== null),
   };
-  return { token: given.get("token"), state };
+  return { token: given.get("token"), state, unread: edits.includes(null) };
 }
 
 /** The shortest fragment that says all that differs from the start. */
@@ -115,6 +126,7 @@ export function writeFragment(token: string | null, state: ViewState): string {
   }
   if (state.table) say("table", 1, null);
   if (state.backwards) say("back", 1, null);
+  say("touched", writeEdits(state.edits), null);
   return "#" + said.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
 }
 

@@ -1,12 +1,14 @@
 // What is looked at and how: one object that every view reads and changes.
 
-import { type Exhibit, type Layer, type Side, namesOf } from "../data/manifest";
-import type { MapName, Source } from "../data/source";
+import { type Exhibit, type Form, type Layer, type Side, namesOf } from "../data/manifest";
+import { type MapName, type Source, mapKey } from "../data/source";
 import type { Names } from "../draw/edges";
 import { plain } from "../draw/plain";
 import { names } from "../draw/words";
 import { type Theme, theme } from "../draw/theme";
 import type { Extent } from "../draw/viewport";
+import { Refused, Unreachable } from "../data/failures";
+import { type Edit, editOf, sameEdit, toldEdit } from "./edits";
 import { Touching } from "./touching.svelte";
 import { type Choice, START, type ViewName, type ViewState, readFragment, writeFragment } from "./fragment";
 
@@ -15,23 +17,35 @@ export class Session {
   state = $state.raw<ViewState>(START);
   said = $state(""); // what is under the pointer
   failure = $state<string | null>(null);
+  gone = $state<string | null>(null); // the library, and why that is thought
+  lost = $state<string | null>(null); // what the address says and is not shown
+  making = $state(false); // the touched exhibits of an address
+  tries = $state(0); // with every one, all is asked anew
   dark = $state(false);
   /** How a view writes what it shows to a file. */
   export = $state.raw<Exports | null>(null);
 
   readonly touching = new Touching(this);
+  private named: MapName | null = null;
 
   constructor(
     readonly source: Source,
     private readonly token: string | null,
   ) {
     this.exhibits = source.manifest.exhibits;
-    this.apply(readFragment(location.hash, opening(this.exhibits[0])).state);
+    this.follow();
   }
 
   readonly exhibit: Exhibit = $derived.by(() => this.exhibitOf(this.state.exhibit));
   readonly layer: Layer = $derived.by(() => this.exhibit.layers[this.state.layer] ?? this.exhibit.layers[0]);
-  readonly map: MapName = $derived(this.mapOf(this.state));
+  /** How the weights are held; null where the library computes them. */
+  readonly form: Form | null = $derived.by(() => this.layer.form?.[this.map.entry] ?? null);
+  /** The same value as long as it names the same map, so that a step of the cursor asks for nothing again. */
+  readonly map: MapName = $derived.by(() => {
+    const next = this.mapOf(this.state);
+    if (!this.named || mapKey(this.named) !== mapKey(next)) this.named = next;
+    return this.named;
+  });
   /** What is chosen, where there is such a place. */
   readonly query: number | null = $derived.by(() => within(this.state.query, this.extentOf(this.state).queries));
   readonly key: number | null = $derived.by(() => within(this.state.key, this.extentOf(this.state).keys));
@@ -42,11 +56,14 @@ export class Session {
     return this.exhibits.find((each) => each.id === id) ?? this.exhibits[0];
   }
 
-  /** The name of an exhibit, and what it is of where that is not enough to tell it from the others. */
+  /** The name of an exhibit, what was done to it, and what it is of where that is not enough to tell it from the others. */
   titleOf(each: Exhibit): string {
     const alike = this.exhibits.filter((other) => other.name === each.name && !other.touched).length > 1;
     const name = plain(each.name, 40) || String(each.id);
-    return [name, alike ? plain(each.about, 60) : "", each.touched ? "touched" : ""].filter(Boolean).join(" · ");
+    const touched = each.touched ? `touched: ${plain(toldEdit(each.touched), 70)}` : "";
+    const title = [name, alike ? plain(each.about, 60) : "", touched].filter(Boolean).join(" · ");
+    const twice = each.touched && this.exhibits.some(({ id, name, touched }) => id !== each.id && name === each.name && touched && toldEdit(touched) === toldEdit(each.touched!));
+    return twice ? `${title} (${each.id})` : title;
   }
 
   layerOf(choice: Choice): Layer {
@@ -99,18 +116,18 @@ export class Session {
     const moved = change.layer !== undefined || change.exhibit !== undefined || change.entry !== undefined;
     const next = { ...before, ...(moved && !sameExtent(this, before, change) ? UNPLACED : {}), ...change };
     this.apply(next);
-    const address = writeFragment(this.token, this.state);
-    try {
-      if (next.view !== before.view) history.pushState(null, "", address);
-      else history.replaceState(null, "", address);
-    } catch {
-      // A page within another may not be allowed an address of its own.
-    }
+    this.write(next.view !== before.view);
   }
 
-  /** As the address says, after going back or forth. */
+  /** As the address says, at the start and after going back or forth. */
   follow(): void {
-    this.apply(readFragment(location.hash, opening(this.exhibits[0])).state);
+    const { state, unread } = readFragment(location.hash, opening(this.exhibits[0]));
+    const missing = state.edits.filter((edit) => !sameEdit(edit, this.editOf(edit.id)));
+    const known = (id: number) => this.exhibits.some((each) => each.id === id) || state.edits.some((edit) => edit.id === id);
+    if (unread) this.lost = "The change to the model in this address cannot be read: the model is shown as it is.";
+    else if (!known(state.exhibit)) this.lost = `Exhibit ${state.exhibit} of this address is no longer there: “${plain(this.exhibits[0].name, 40)}” is shown instead.`;
+    if (missing.length) void this.make(missing, state);
+    else this.shown(state);
   }
 
   add(exhibit: Exhibit): void {
@@ -119,7 +136,69 @@ export class Session {
 
   fail(failure: unknown): void {
     if (failure instanceof DOMException && failure.name === "AbortError") return;
-    this.failure = failure instanceof Error ? failure.message : String(failure);
+    const said = failure instanceof Error ? failure.message : String(failure);
+    const again = failure instanceof Refused && failure.letGo ? this.editOf(failure.exhibit!) : null;
+    if (failure instanceof Unreachable) this.gone = said;
+    else if (again && !this.making) void this.make([again], this.state);
+    else if (!again) this.failure = said;
+  }
+
+  /** Ask whether the library is there again; if so, everything is asked anew. */
+  async retry(): Promise<void> {
+    try {
+      await this.source.check();
+      [this.gone, this.failure] = [null, null];
+      this.tries++;
+    } catch (failure) {
+      this.gone = failure instanceof Error ? failure.message : String(failure);
+    }
+  }
+
+  /** Make touched exhibits that are not there (any more) again, and show what a state says of them. */
+  private async make(missing: readonly Edit[], state: ViewState): Promise<void> {
+    this.making = true;
+    const instead = new Map<number, number>();
+    this.apply({ ...state, exhibit: missing.find((edit) => edit.id === state.exhibit)?.of ?? state.exhibit, other: null });
+    for (const { id, of, input, changes } of missing) {
+      try {
+        const made = await this.source.touch({ exhibit: of, input, changes });
+        this.exhibits = this.exhibits.filter((each) => each.id !== id || !each.touched);
+        this.add(made);
+        instead.set(id, made.id);
+      } catch (failure) {
+        if (failure instanceof Unreachable) this.gone = failure.message;
+        const reason = failure instanceof Error ? failure.message : String(failure);
+        this.lost = `The change in this address (${plain(toldEdit({ input, changes }), 80)}) could not be made again: ${reason}. The model is shown as it is.`;
+        instead.set(id, of);
+      }
+    }
+    const now = (id: number) => instead.get(id) ?? id;
+    const edits = state.edits.map((edit) => ({ ...edit, id: now(edit.id) }));
+    this.shown({ ...state, edits, exhibit: now(state.exhibit), other: state.other && { ...state.other, exhibit: now(state.other.exhibit) } });
+    this.making = false;
+    this.write(false);
+  }
+
+  /** A state all of whose exhibits are there. */
+  private shown(state: ViewState): void {
+    const edits = state.edits.filter((edit) => sameEdit(edit, this.editOf(edit.id)));
+    if (state.view === "touch" && edits.length) this.touching.restore(edits[0], this.exhibitOf(edits[0].id));
+    this.apply(state);
+  }
+
+  private editOf(id: number): Edit | null {
+    const found = this.exhibits.find((each) => each.id === id);
+    return found ? editOf(found) : null;
+  }
+
+  private write(further: boolean): void {
+    const address = writeFragment(this.token, this.state);
+    try {
+      if (further) history.pushState(null, "", address);
+      else history.replaceState(null, "", address);
+    } catch {
+      // A page within another may not be allowed an address of its own.
+    }
   }
 
   private apply(state: ViewState): void {
@@ -129,7 +208,9 @@ export class Session {
     const view = possible.includes(state.view) ? state.view : possible[0];
     const heads = state.heads.filter((head) => head < exhibit.layers[layer].heads);
     const entry = Math.min(state.entry, Math.max(0, exhibit.entries.length - 1));
-    this.state = { ...state, exhibit: exhibit.id, layer, view, heads, entry };
+    const named = [exhibit.id, state.other?.exhibit, view === "touch" ? this.touching.result?.id : undefined];
+    const edits = [...new Set(named)].map((id) => (id === undefined ? null : this.editOf(id))).filter((edit) => edit !== null);
+    this.state = { ...state, exhibit: exhibit.id, layer, view, heads, entry, edits };
   }
 }
 

@@ -1,6 +1,8 @@
 // Changes to a model's attention or input, and what became of its answer.
 
 import type { Change, Exhibit } from "../data/manifest";
+import { Unreachable } from "../data/failures";
+import type { Edit } from "./edits";
 import type { Session } from "./session.svelte";
 
 const PAUSE = 250; // milliseconds without another change, before the model is run
@@ -9,7 +11,8 @@ export class Touching {
   changes = $state.raw<readonly Change[]>([]);
   input = $state.raw<Readonly<Record<string, string>>>({});
   result = $state.raw<Exhibit | null>(null);
-  running = $state(false);
+  running = $state(false); // or about to be: what is shown is of the change before
+  problem = $state<string | null>(null); // why the change could not be run
   private timer: ReturnType<typeof setTimeout> | undefined;
   private control = new AbortController();
 
@@ -38,18 +41,26 @@ export class Touching {
   }
 
   isOff(layer: string, head: number): boolean {
-    return this.changes.some((change) => change.kind === "drop" && change.layer === layer && change.heads.includes(head));
+    return this.changes.some((change) => change.kind === "drop" && change.layer === layer && (change.heads === null || change.heads.includes(head)));
   }
 
   /** Switch a head off, or on again. */
   toggle(layer: string, head: number): void {
     const others = this.changes.filter((change) => change.kind !== "drop" || change.layer !== layer);
-    const off = this.changes.flatMap((change) => (change.kind === "drop" && change.layer === layer ? change.heads : []));
+    const off = this.changes.flatMap((change) => (change.kind === "drop" && change.layer === layer ? (change.heads ?? []) : []));
     const heads = off.includes(head) ? off.filter((each) => each !== head) : [...off, head];
     this.change(heads.length ? [...others, { kind: "drop", layer, heads: heads.sort((one, other) => one - other) }] : others);
   }
 
+  /** As an address says. */
+  restore({ changes, input }: Edit, result: Exhibit): void {
+    clearTimeout(this.timer);
+    this.control.abort();
+    [this.changes, this.input, this.result, this.running, this.problem] = [changes, input, result, false, null];
+  }
+
   private later(): void {
+    this.running = true;
     clearTimeout(this.timer);
     this.timer = setTimeout(() => void this.run(), PAUSE);
   }
@@ -58,36 +69,25 @@ export class Touching {
     this.control.abort();
     const control = (this.control = new AbortController());
     if (!this.changes.length && !Object.keys(this.input).length) {
-      this.result = null;
-      this.running = false;
+      this.done(null, null);
       return;
     }
-    this.running = true;
     try {
       const asked = { exhibit: this.base.id, input: this.input, changes: this.changes };
       const found = await this.session.source.touch(asked, control.signal);
       if (control.signal.aborted) return;
       this.session.add(found);
-      this.result = found;
-      this.session.failure = null;
+      this.done(found, null);
     } catch (failure) {
       if (control.signal.aborted) return;
-      this.session.fail(failure);
+      if (failure instanceof Unreachable) this.session.fail(failure);
+      this.done(null, failure instanceof Error ? failure.message : String(failure));
     }
-    this.running = false;
   }
-}
 
-export function told(change: Change): string {
-  const heads = change.heads === null ? "all heads" : `head ${change.heads.join(", ")}`;
-  switch (change.kind) {
-    case "drop":
-      return `${change.layer}: ${heads} switched off`;
-    case "scale":
-      return `${change.layer}: ${heads} × ${change.factor}`;
-    case "uniform":
-      return `${change.layer}: ${heads} looks everywhere alike`;
-    case "forbid":
-      return `${change.layer}: ${heads} may not look from ${change.queries.join(", ")} at ${change.keys.join(", ")}`;
+  /** What became of the change; no answer of another one is left beside it. */
+  private done(result: Exhibit | null, problem: string | null): void {
+    [this.result, this.problem, this.running] = [result, problem, false];
+    this.session.set({}); // the address says what is shown
   }
 }

@@ -10,7 +10,7 @@ from regard.errors import RegardError
 from regard.sight.evidence import rectangle, summarise
 from regard.sight.explorer.exhibit import Picture
 from regard.sight.explorer.hall import Hall
-from regard.sight.explorer.packs import Stored, halves, pack, singles, small
+from regard.sight.explorer.packs import Stored, halves, marked, pack, singles, small
 from regard.sight.explorer.parts import part
 from regard.sight.explorer.passes import Head, Passes
 from regard.sight.explorer.small_maps import small_maps
@@ -35,7 +35,7 @@ class Answers:
             self._tile(head, call, place, exact) for head, call in self._calls(exhibit, layer, entry, heads)
         ]
         mass = torch.stack([one.mass for one in found]).nanmean(0)  # a pair may be hidden from one head only
-        peak = torch.stack([one.peak.nan_to_num(-1.0) for one in found]).amax(0)
+        peak = torch.stack([one.peak.masked_fill(one.peak.isnan(), -1.0) for one in found]).amax(0)
         some = [one.sampled for one in found if one.sampled is not None]
         arrays = {"mass": halves(mass), "peak": halves(peak.masked_fill(peak < 0, torch.nan))}
         return pack(arrays, approximate=bool(some), **({"sampled": min(some)} if some else {}))
@@ -46,13 +46,13 @@ class Answers:
         for head, call in self._calls(exhibit, layer, entry, heads):
             if exact or self._cheap(head, call):
                 summary = self.passes.whole(head, call).summary
-                entropy.append(summary.entropy.reshape(-1))
-                received.append(summary.received.reshape(-1))
+                entropy.append(marked(summary.entropy.reshape(-1)))
+                received.append(marked(summary.received.reshape(-1)))
                 continue
             rows = _few(call)
             summary, approximate = summarise(part(call, rows)), True
-            entropy.append(_among(call, rows, summary.entropy))
-            received.append(summary.received.reshape(-1) * (call.extent.queries / len(rows)))
+            entropy.append(_among(call, rows, marked(summary.entropy)))
+            received.append(marked(summary.received.reshape(-1)) * (call.extent.queries / len(rows)))
         arrays = {
             "entropy": singles(torch.stack(entropy).mean(0)),
             "received": singles(torch.stack(received).mean(0)),
@@ -63,7 +63,7 @@ class Answers:
         """What one query looks at, in every head."""
         call = self.hall.panel(exhibit, layer, entry).call(entry)
         row = torch.tensor(positions(query, call.extent.queries, "query"), device=call.extent.device)
-        weights = rectangle(call, row, call.extent.columns).reshape(-1, call.extent.keys)
+        weights = marked(rectangle(call, row, call.extent.columns).reshape(-1, call.extent.keys))
         open_ = allowed(call, row, call.extent.columns)
         if open_ is not None:
             weights = weights.masked_fill(~open_[:, 0], torch.nan)
@@ -98,7 +98,7 @@ class Answers:
 
     def importance(self, exhibit: int, layer: int) -> bytes:
         """How much the answer needs each head of a layer."""
-        return pack({"importance": singles(self.hall.importance(exhibit, layer))})
+        return pack({"importance": singles(marked(self.hall.importance(exhibit, layer)))})
 
     def media(self, exhibit: int, side: int, entry: int) -> bytes:
         """The picture of a side."""
@@ -141,6 +141,10 @@ def _among(call: Call, rows: Tensor, values: Tensor) -> Tensor:
 
 
 def _share(some: Tensor, total: Tensor) -> Tensor:
-    """The weights of some keys together; NaN where nothing of them may be looked at."""
+    """The weights of some keys together; NaN where nothing of them may be looked at, +∞ where they are no numbers."""
     some, total = some.reshape(-1), total.reshape(-1)
-    return torch.where(some.isfinite() & total.isfinite(), (some - total).exp(), torch.nan)
+    weights = torch.where(
+        some.isnan(), 0.0, (some - total).exp()
+    )  # a score of −∞ is no sum, and a weight of 0
+    weights = weights.masked_fill(total.isnan(), torch.inf)
+    return weights.masked_fill(some == -torch.inf, torch.nan)

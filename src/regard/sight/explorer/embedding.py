@@ -18,7 +18,7 @@ from regard.attention.reach import Reach
 from regard.attention.scores import Additive
 from regard.errors import RegardError
 from regard.sight.evidence import rectangle, summarise
-from regard.sight.explorer.packs import Stored, halves, pack, singles, small, squeezed
+from regard.sight.explorer.packs import Stored, halves, marked, pack, singles, small, squeezed
 from regard.sight.explorer.small_maps import small_maps
 
 _MOST = 1 << 28  # weights of a layer that may become maps, or pairs that are hidden one by one
@@ -90,7 +90,7 @@ def _unrepeated(key: Float[Tensor, "h k d"]) -> Float[Tensor, "g k d"]:
 def _levels(call: Call) -> Stored:
     """√w in 256 levels: small weights, which are most of them, keep their differences."""
     weights = rectangle(call, call.extent.rows, call.extent.columns)
-    weights = weights.reshape(-1, *weights.shape[-2:]).clamp(0, 1)
+    weights = weights.reshape(-1, *weights.shape[-2:]).nan_to_num(0.0).clamp(0, 1)  # no numbers: lse tells
     return small((weights.sqrt() * 255).round())
 
 
@@ -99,9 +99,9 @@ def _known(call: Call, cross: bool) -> tuple[dict[str, Stored], dict[str, object
     heads = call.query.shape[:-2].numel()
     summary, measured = summarise(call), small_maps(call, 16, cross=cross)
     arrays = {
-        "lse": singles(summary.logsumexp.reshape(heads, -1)),
-        "entropies": halves(summary.entropy.reshape(heads, -1)),
-        "received": singles(summary.received.reshape(heads, -1)),
+        "lse": singles(marked(summary.logsumexp.reshape(heads, -1))),
+        "entropies": halves(marked(summary.entropy.reshape(heads, -1))),
+        "received": singles(marked(summary.received.reshape(heads, -1))),
     }
     arrays |= {name: singles(values) for name, values in measured.measures.items()}
     fields: dict[str, object] = {"measures": list(measured.measures), "band": [None, None]}

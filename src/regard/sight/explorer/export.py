@@ -31,7 +31,7 @@ def exported(exhibits: Sequence[Exhibit], *, title: str = "regard") -> str:
                 form = embedded(panel.call(entry), cross=panel.cross)
                 packs[f"layer/{number}/{place}/{entry}"] = form.data
                 forms.append(form)
-            told["layers"][place]["form"] = {"kind": forms[0].kind, "why": forms[0].why}
+            told["layers"][place]["form"] = [{"kind": form.kind, "why": form.why} for form in forms]
         for place, side in enumerate(exhibit.sides):
             if isinstance(side, Picture):
                 for entry in range(len(exhibit.entries)):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.sight.evidence import Pooling, Question, Summing, ask
+from regard.sight.explorer.packs import marked
 from regard.sight.explorer.parts import part
 from regard.sight.explorer.tiles import CHEAP, allowed, cost, sample
 from regard.sight.strips import Strip
@@ -18,7 +19,10 @@ MEASURES = ("entropy", "distance", "sink", "previous", "peak")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallMaps:
-    """The maps of all heads, NaN where no pair of a cell may look, and their measures by name."""
+    """The maps of all heads, NaN where no pair of a cell may look, and their measures by name, NaN where there is none.
+
+    Where weights are no numbers, both are +∞.
+    """
 
     maps: Float[Tensor, "heads h w"]
     measures: dict[str, Float[Tensor, " heads"]]
@@ -60,28 +64,28 @@ def small_maps(call: Call, size: int, *, cross: bool) -> SmallMaps:
     standing = None if cross else _Standing(asked, rows + keys - queries)
     ask(asked, pooling, summing, *([] if standing is None else [standing]))
     summary, heads = summing.answer(), call.query.shape[:-2].numel()
-    looking = summary.logsumexp.isfinite().reshape(heads, -1)
+    looking = (summary.logsumexp != -torch.inf).reshape(heads, -1)
 
     def mean(each: Tensor) -> Tensor:
         each = each.reshape(heads, -1)
         return torch.where(looking, each, 0.0).sum(-1) / looking.sum(-1).clamp_min(1)
 
     received = summary.received.reshape(heads, -1)
-    unknown = received.new_full((heads,), torch.nan)
     measures = {
         "entropy": mean(summary.entropy),
         "sink": received[:, 0] / received.sum(-1).clamp_min(torch.finfo(received.dtype).tiny),
         "peak": mean(summary.peak),
-        **(standing.answer() if standing is not None else dict.fromkeys(("distance", "previous"), unknown)),
+        **({} if standing is None else standing.answer()),
     }
+    unknown = received.new_full((heads,), torch.nan)
     return SmallMaps(
-        maps=_marked(call, pooling.answer().reshape(heads, *pooling.cells.shape[-2:]), rows),
-        measures={name: measures[name] for name in MEASURES},
+        maps=_hidden(call, marked(pooling.answer().reshape(heads, *pooling.cells.shape[-2:])), rows),
+        measures={name: marked(measures[name]) if name in measures else unknown for name in MEASURES},
         approximate=len(rows) < queries,
     )
 
 
-def _marked(call: Call, maps: Float[Tensor, "heads h w"], rows: Tensor) -> Float[Tensor, "heads h w"]:
+def _hidden(call: Call, maps: Float[Tensor, "heads h w"], rows: Tensor) -> Float[Tensor, "heads h w"]:
     """NaN in cells that got nothing and at whose corners and middles nobody may look."""
     high, wide = maps.shape[-2:]
     down, across = _tried(len(rows), high), _tried(call.extent.keys, wide)
