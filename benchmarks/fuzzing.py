@@ -29,7 +29,7 @@ from runs.hostile_folders import png, valid_folder, wav  # type: ignore[import-n
 from regard.data.audio import judge_wav
 from regard.data.idx import read_idx
 from regard.data.images import Frame, judge_image
-from regard.data.notation import parse_settings, parse_yaml
+from regard.data.notation import parse_settings
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.runs.finding import parse, resolve
@@ -149,7 +149,7 @@ class Targets:
             case _:
                 data = changed(self.valid["config.json"], draw, as_json=True)
                 said = data.decode("utf-8", "replace")
-                return name, lambda: (parse_settings(said, "x"), parse_yaml(said[:80], "x"))
+                return name, lambda: parse_settings(said, "x")
 
     def _load(self, file: str, data: bytes) -> None:
         try:
