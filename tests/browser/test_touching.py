@@ -65,7 +65,7 @@ def test_a_mistake_is_told_in_one_line_and_no_answer_is_left_beside_it(visit: Op
 
 @pytest.mark.slow
 def test_a_touched_exhibit_is_made_again_by_its_address(visit: Open, served: Serve) -> None:
-    """After a reload, in another start of the same model, and after it was let go."""
+    """After a reload, and on another server of the same model."""
     exhibit = translation()
     made = visit(served(exhibit, at="view=touch"))
     made.page.get_by_role("switch", name="encoder.0.attention, head 1").click()

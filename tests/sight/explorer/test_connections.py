@@ -1,4 +1,4 @@
-"""A connection that leads nowhere ends, and somebody who goes away leaves no noise. Asked over real sockets."""
+"""Half-open connections are dropped, and a client that disconnects prints no traceback. Over real sockets."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Every value can be told to the page, and comes back as what it was."""
+"""Every value can be encoded as JSON, and decodes to what it was."""
 
 import json
 import math

@@ -1,5 +1,5 @@
-// Weights that are no numbers: the scores of their query hold a NaN or an infinity. They are told from weights that are
-// hidden (NaN, as everywhere in packs) by +∞, which no weight can be; sums, means and maxima keep it.
+// Weights that are not numbers, because a score of their query is NaN or infinite. Packs store them as +∞, since NaN
+// already stands for a masked pair; sums, means and maxima propagate +∞.
 
 export const BROKEN = Infinity;
 

@@ -1,9 +1,9 @@
 // Why a question was not answered.
 
-/** Nobody is there any more. */
+/** The server cannot be reached. */
 export class Unreachable extends Error {}
 
-/** The library said no. */
+/** The server refused the request. */
 export class Refused extends Error {
   constructor(
     message: string,
@@ -13,7 +13,7 @@ export class Refused extends Error {
     super(message);
   }
 
-  /** The exhibit was let go: only the last touched ones are kept. */
+  /** The server dropped this exhibit: it keeps only the last touched ones. */
   get letGo(): boolean {
     return this.status === 409 && this.exhibit !== null;
   }

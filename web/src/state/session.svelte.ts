@@ -56,7 +56,7 @@ export class Session {
     return this.exhibits.find((each) => each.id === id) ?? this.exhibits[0];
   }
 
-  /** The name of an exhibit, what was done to it, and what it is of where that is not enough to tell it from the others. */
+  /** The title of an exhibit: its name, its changes, and its run where several exhibits have the same name. */
   titleOf(each: Exhibit): string {
     const alike = this.exhibits.filter((other) => other.name === each.name && !other.touched).length > 1;
     const name = plain(each.name, 40) || String(each.id);
@@ -143,7 +143,7 @@ export class Session {
     else if (!again) this.failure = said;
   }
 
-  /** Ask whether the library is there again; if so, everything is asked anew. */
+  /** Check the connection; when the server answers, the views are mounted again and reload their data. */
   async retry(): Promise<void> {
     try {
       await this.source.check();

@@ -1,7 +1,7 @@
-"""Connections that are given up: one on which a request is begun and not finished, or whose answer nobody takes.
+"""Timeouts for half-open connections: requests that are not completed and responses that are not read.
 
-uvicorn closes a connection that is idle after an answer. One that never asks, stops within a request or does not read
-what it asked for would be held as long as the process lives.
+uvicorn closes a connection that stays idle after a response. Without these timeouts, one that sends nothing, stops
+within a request or never reads the response would be held as long as the process lives.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ PATIENCE = 30.0  # seconds
 
 
 class Connection(H11Protocol):
-    """HTTP/1.1 with an end to waiting."""
+    """HTTP/1.1 as uvicorn speaks it, with the two timeouts."""
 
     _asking: float | None = None  # since when a request is waited for
     _unread = 0  # bytes of an answer that lay there at the last look
     _looks: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody is there, who wants to ask."""
+        """Start the timeout of the first request."""
         super().connection_made(transport)
         self._asking = self.loop.time()
         self._looks = self.loop.call_later(PATIENCE / 2, self._look)
 
     def data_received(self, data: bytes) -> None:
-        """Some of a request, or all of it."""
+        """Stop the timeout when the request is complete, restart it when the next one begins."""
         super().data_received(data)
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._asking = None
@@ -34,7 +34,7 @@ class Connection(H11Protocol):
             self._asking = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
+        """Cancel the timer."""
         if self._looks is not None:
             self._looks.cancel()
         super().connection_lost(exc)

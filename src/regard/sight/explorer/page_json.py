@@ -1,4 +1,4 @@
-"""JSON as the page is told it: whatever a model answered or a token holds, the text can be written and read."""
+"""JSON for the page that can always be encoded: non-finite numbers by name, lone surrogates as escapes."""
 
 import json
 import math
