@@ -35,9 +35,9 @@ def fused(
     if bias is not None:
         bias = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
     mixed = scaled_dot_product_attention(
-        four_axes(_widen(query, width)),
-        four_axes(_widen(key, width)),
-        four_axes(_widen(value, width)),
+        _aligned(four_axes(_widen(query, width))),
+        _aligned(four_axes(_widen(key, width))),
+        _aligned(four_axes(_widen(value, width))),
         attn_mask=spread(allowed if bias is None else bias, batch),
         is_causal=triangular,
         scale=scale,
@@ -49,3 +49,16 @@ def fused(
 
 def _widen(tensor: Tensor, width: int) -> Tensor:
     return tensor if tensor.shape[-1] == width else F.pad(tensor, (0, width - tensor.shape[-1]))
+
+
+def _aligned(tensor: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n d"]:
+    """With rows that begin at multiples of 16 bytes, which a kernel of torch's for CUDA demands and does not check.
+
+    Slices of one wide projection have other rows where its parts have odd widths.
+    """
+    if not tensor.is_cuda:
+        return tensor
+    step, (batch, head, row, _) = 16 // tensor.element_size(), tensor.stride()
+    # Only rows that can be aligned: for others torch takes a kernel that needs no alignment.
+    crooked = (batch | head | row | tensor.storage_offset()) % step and tensor.shape[-1] % step == 0
+    return tensor.contiguous() if crooked else tensor
