@@ -80,7 +80,7 @@ def test_looking_back_ends_at_oneself() -> None:
 
 
 def test_what_cannot_be_packed_is_refused(as_a_user: None) -> None:
-    with pytest.raises(RegardError, match=r"torch\.float32 of shape \(2,\)"):
+    with pytest.raises(RegardError, match=r"float32\[2\]"):
         Packing.of(torch.ones(2))
     with pytest.raises(RegardError, match="9 positions, the shortest of 0, in a row of 8"):
         Packing.of(LENGTHS, size=8)

@@ -22,7 +22,7 @@ def test_one_limit_is_everyones() -> None:
         (torch.tensor([3, -1]), "a limit of -1 tokens"),
         (torch.tensor([3, 4, 5]), r"shape \[3\] for 2 rows"),
         (torch.tensor([1.5, 2.0]), "float32"),
-        (2.5, "float32"),
+        (2.5, "limits=2.5: give a whole number"),
     ],
 )
 def test_a_limit_that_is_none_is_refused(limits: object, told: str) -> None:

@@ -145,7 +145,7 @@ def test_a_mistake_is_refused_before_the_model_runs(options: dict, said: str) ->
     )
     with pytest.raises(RegardError, match=said), watch(model, **options):
         raise AssertionError("it ran")
-    with pytest.raises(RegardError, match=r"None is a NoneType: give a torch\.nn\.Module"), watch(None):
+    with pytest.raises(RegardError, match=r"model=None: give the model, a torch\.nn\.Module"), watch(None):
         pass
 
 
@@ -192,7 +192,7 @@ def test_only_the_watched_model_is_seen() -> None:
 
 def test_an_error_in_the_model_leaves_nothing_behind() -> None:
     model, original = MultiHeadAttention(8, 2), F.scaled_dot_product_attention
-    with pytest.raises(RuntimeError), watch(model):
+    with pytest.raises(RegardError, match="width 9, and 8 is wanted"), watch(model):
         model(torch.randn(1, 5, 9))
     assert F.scaled_dot_product_attention is original
     with pytest.warns(RegardWarning, match="did not run inside"), watch(model) as seen:

@@ -21,6 +21,7 @@ from regard.attention.reach import Reach
 from regard.attention.scores import Additive, ScaledDot, Score, share
 from regard.attention.seams import attended, through
 from regard.attention.standing import Written
+from regard.data.given import probability, vectors
 from regard.errors import RegardError
 
 
@@ -66,13 +67,20 @@ def attend(
         )
     else:
         call = Call.of(query, key, mask, score=score, bias=bias, scale=scale)
+    if not isinstance(value, Tensor):
+        value = vectors("value", value)
+    if value.dtype != call.query.dtype or value.device != call.query.device:
+        raise RegardError(
+            f"value is {value.dtype} on {value.device}, query {call.query.dtype} on {call.query.device}: make them the "
+            "same"
+        )
     if value.shape[:-1] != call.key.shape[:-1]:
         raise RegardError(
             f"key {tuple(call.key.shape)} and value {tuple(value.shape)}: each key has one value, so all axes but "
             "the last must be equal"
         )
-    if not 0.0 <= dropout <= 1.0:
-        raise RegardError(f"dropout={dropout}: a probability, from 0 to 1")
+    if type(dropout) is not float or dropout:
+        probability("dropout", dropout)
     return attend_within(call, value, call.reach(), dropout=dropout)
 
 

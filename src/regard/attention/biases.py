@@ -7,11 +7,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.reach import Extent, Reach
+from regard.data.given import told, whole
 from regard.errors import RegardError
 
 
@@ -61,8 +63,7 @@ class ALiBi(Bias):
     heads: int
 
     def __post_init__(self) -> None:
-        if self.heads < 1:
-            raise RegardError(f"ALiBi(heads={self.heads}): at least one head")
+        whole("ALiBi(heads)", self.heads, least=1)
 
     @property
     def relative(self) -> bool:
@@ -91,6 +92,8 @@ class RelativeBuckets(nn.Module, Bias):
 
     def __init__(self, heads: int, *, buckets: int = 32, far: int = 128, two_way: bool = True) -> None:
         super().__init__()
+        for name, given in {"heads": heads, "buckets": buckets, "far": far}.items():
+            whole(name, given, least=1)
         if buckets < (4 if two_way else 2) or far <= buckets // (4 if two_way else 2):
             raise RegardError(
                 f"RelativeBuckets(buckets={buckets}, far={far}): far must lie beyond the exact buckets"
@@ -130,6 +133,11 @@ class TensorBias(Bias):
     tensor: Float[Tensor, "*batch q k"]
 
     def __post_init__(self) -> None:
+        tensor = self.tensor
+        if isinstance(tensor, np.ndarray) and tensor.dtype.kind == "f":
+            object.__setattr__(self, "tensor", torch.from_numpy(tensor))
+        elif not isinstance(tensor, Tensor):
+            raise RegardError(f"bias={told(tensor)}: a bias is a float tensor [..., queries, keys]")
         if self.tensor.ndim < 2 or not self.tensor.dtype.is_floating_point:
             raise RegardError(
                 f"a bias is a float tensor [..., queries, keys], not {self.tensor.dtype} of shape "

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.biases import Bias, TensorBias
-from regard.attention.masks import Mask
+from regard.attention.masks import Mask, checked_mask
 from regard.attention.reach import Extent, Reach
 from regard.attention.scores import ScaledDot, Score
+from regard.data.given import instance, number, told, vectors
 from regard.errors import RegardError
 
 _SCALED_DOT = ScaledDot()
@@ -35,6 +37,19 @@ class Call:
 
     def __post_init__(self) -> None:
         query, key = self.query, self.key
+        if not (isinstance(query, Tensor) and isinstance(key, Tensor) and query.is_floating_point()):
+            query, key = vectors("query", query), vectors("key", key)  # which they are, if they are NumPy's
+            object.__setattr__(self, "query", query)
+            object.__setattr__(self, "key", key)
+        if self.mask is not None:
+            checked_mask(self.mask)
+        if self.bias is not None and not isinstance(self.bias, Bias):
+            raise RegardError(
+                f"bias={told(self.bias)}: give a bias, such as TensorBias(tensor) or ALiBi(heads)"
+            )
+        if self.score is not _SCALED_DOT:
+            instance("score", self.score, Score, "give a score, such as ScaledDot() or Additive(…)")
+        number("scale", self.scale)
         if query.ndim < 2 or key.ndim != query.ndim:
             raise RegardError(
                 f"query {tuple(query.shape)} and key {tuple(key.shape)}: both are [..., positions, width], "
@@ -66,11 +81,9 @@ class Call:
         scale: float = 1.0,
     ) -> "Call":
         """A call from its parts, where None is the scaled dot product and a bias may be a bare tensor."""
-        if isinstance(mask, Tensor):
-            raise RegardError("a bare tensor does not say whether True is seen or hidden: wrap it in keep(…)")
-        if isinstance(bias, Tensor):
+        if isinstance(bias, Tensor | np.ndarray):
             bias = TensorBias(bias)
-        return cls(query, key, mask, bias, score or _SCALED_DOT, scale)
+        return cls(query, key, mask, bias, _SCALED_DOT if score is None else score, scale)
 
     @property
     def extent(self) -> Extent:

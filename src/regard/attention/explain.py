@@ -7,6 +7,7 @@ import torch
 from regard.attention.call import Call
 from regard.attention.choice import Choice, choose
 from regard.attention.kernels.blocks import block_of
+from regard.data.given import instance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,7 @@ class Explanation:
 
 def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0) -> Explanation:
     """Which kernel `attend` runs for this call, how it is told the mask, and why. `print(explain(call))`."""
+    instance("call", call, Call, "give a Call, Call(query, key, mask)")
     reach = call.reach()
     choice = choose(call, reach)
     batch = call.query.shape[:-2]

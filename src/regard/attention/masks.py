@@ -13,11 +13,13 @@ one of shape [b, h, q, d] alike. `mask.dense(q, k)` is the matrix, `mask.picture
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.attention.reach import Extent, Reach, align, narrower, within
+from regard.data.given import integers, told, whole
 from regard.errors import RegardError
 
 Count = int | Int[Tensor, "*batch"]
@@ -59,10 +61,10 @@ class Mask(ABC):
         return "\n".join("".join("■ " if cell else "· " for cell in row).rstrip() for row in matrix.tolist())
 
     def __and__(self, other: "Mask") -> "Mask":
-        return _And(self, _checked(other))
+        return _And(self, checked_mask(other))
 
     def __or__(self, other: "Mask") -> "Mask":
-        return _Or(self, _checked(other))
+        return _Or(self, checked_mask(other))
 
     def __invert__(self) -> "Mask":
         return _Not(self)
@@ -90,7 +92,7 @@ def window(size: int, *, offset: int | None = None) -> Mask:
 
     So `causal() & window(256)` sees 256 keys, itself included. `offset` as in `causal`.
     """
-    if _whole("size", size) < 1:
+    if whole("size", size) < 1:
         raise RegardError(f"window(size={size}): the size must be at least 1, which sees only itself")
     return _Window(size, _maybe_whole("offset", offset))
 
@@ -107,24 +109,24 @@ def lengths(
     `lengths(n)` is for self-attention, where queries and keys are the same padded positions;
     `lengths(keys=n)`, `lengths(queries=m)` or both are for cross-attention. A padded query gets zeros.
     """
-    if padded not in ("left", "right"):
-        raise RegardError(f"padded={padded!r}: padding is on the 'left' or on the 'right'")
+    if not isinstance(padded, str) or padded not in ("left", "right"):
+        raise RegardError(f"padded={told(padded)}: padding is on the 'left' or on the 'right'")
     if both is not None and (keys is not None or queries is not None):
         raise RegardError(
             "lengths(n) already speaks of queries and keys: give either n, or keys= and queries="
         )
     if both is None and keys is None and queries is None:
         raise RegardError("lengths() says nothing: give n, or keys= and queries=")
-    for name, count in {"n": both, "keys": keys, "queries": queries}.items():
-        _check_count(name, count)
+    both, keys, queries = _count("n", both), _count("keys", keys), _count("queries", queries)
     paired = both is not None
     return _Lengths(both if paired else keys, both if paired else queries, padded, paired)
 
 
 def prefix(count: Count) -> Mask:
     """The first `count` keys are seen by all. A prefix language model looks with `causal() | prefix(n)`."""
-    _check_count("count", count)
-    return _Lengths(count, None, "right", paired=False, word="prefix")
+    if count is None:
+        raise RegardError("prefix(None): say how many keys are seen by all")
+    return _Lengths(_count("count", count), None, "right", paired=False, word="prefix")
 
 
 def documents(ids: Int[Tensor, "*batch k"], *, queries: Int[Tensor, "*batch q"] | None = None) -> Mask:
@@ -134,19 +136,13 @@ def documents(ids: Int[Tensor, "*batch k"], *, queries: Int[Tensor, "*batch q"] 
     sequences gives the ids of the queries too.
     """
     asking = ids if queries is None else queries
-    for name, part in {"ids": ids, "queries": asking}.items():
-        if (
-            not isinstance(part, Tensor)
-            or part.ndim == 0
-            or part.dtype.is_floating_point
-            or part.dtype == torch.bool
-        ):
-            raise RegardError(f"documents({name}={told(part)}): give an integer tensor, one id a position")
-    return _Documents(ids, asking)
+    return _Documents(_numbered("ids", ids), _numbered("queries", asking))
 
 
 def keep(tensor: Bool[Tensor, "*batch q k"]) -> Mask:
     """Exactly the pairs that are True in a tensor [..., q, k]; its batch axes come first."""
+    if isinstance(tensor, np.ndarray) and tensor.dtype == bool:
+        tensor = torch.from_numpy(tensor)
     if not isinstance(tensor, Tensor) or tensor.dtype != torch.bool or tensor.ndim < 2:
         raise RegardError(f"keep({told(tensor)}): give a bool tensor [..., queries, keys], True = may look")
     return _Keep(tensor)
@@ -348,33 +344,37 @@ def check_size(mask: Mask, queries: int, keys: int, extent: Extent) -> None:
         )
 
 
-def _check_count(name: str, count: Count | None) -> None:
-    if isinstance(count, Tensor) and (count.dtype.is_floating_point or count.dtype == torch.bool):
+def _count(name: str, count: Count | None) -> Count | None:
+    """How many positions: one whole number, or a tensor of them."""
+    if isinstance(count, np.ndarray):
+        count = integers(name, count)
+    if isinstance(count, Tensor) and (
+        count.dtype.is_floating_point or count.dtype.is_complex or count.dtype == torch.bool
+    ):
         raise RegardError(f"{name}={told(count)}: lengths are whole numbers; give an integer tensor")
-    if count is not None and not isinstance(count, Tensor) and _whole(name, count) < 0:
+    if count is not None and not isinstance(count, Tensor) and whole(name, count) < 0:
         raise RegardError(f"{name}={count}: a length is at least 0")
+    return count
 
 
-def _whole(name: str, number: object) -> int:
-    if isinstance(number, int) and not isinstance(number, bool):
-        return number
-    raise RegardError(f"{name}={number!r}: give a whole number")
+def _numbered(name: str, ids: Tensor) -> Tensor:
+    """An id for each position."""
+    ids = integers(name, ids)
+    if ids.ndim == 0:
+        raise RegardError(f"documents({name}={told(ids)}): give one id a position")
+    return ids
 
 
 def _maybe_whole(name: str, number: object) -> int | None:
-    return None if number is None else _whole(name, number)
+    return None if number is None else whole(name, number)
 
 
-def _checked(other: object) -> Mask:
-    if not isinstance(other, Mask):
+def checked_mask(given: object) -> Mask:
+    """A mask, or an error that says how to make one."""
+    if isinstance(given, Mask):
+        return given
+    if isinstance(given, Tensor | np.ndarray):
         raise RegardError(
-            f"a mask combines with a mask, not with {told(other)}: wrap a bool tensor in keep(…)"
+            f"mask={told(given)}: a bare tensor does not say whether True is seen or hidden: wrap it in keep(…)"
         )
-    return other
-
-
-def told(value: object) -> str:
-    """A value as it stands in the words of a mask."""
-    if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    return repr(value)
+    raise RegardError(f"mask={told(given)}: give a mask, such as causal(), lengths(n) or keep(tensor)")

@@ -13,10 +13,11 @@ from regard.attention.call import Call
 from regard.attention.keyvalue import KeyValue
 from regard.attention.lineage import SharedPast
 from regard.attention.linear import applied
-from regard.attention.masks import Mask
+from regard.attention.masks import Mask, checked_mask
 from regard.attention.projection import InProjection, glorot
 from regard.attention.reach import Extent, Reach
 from regard.attention.scores import ScaledDot, Score
+from regard.data.given import instance, probability, vectors, whole
 from regard.errors import RegardError
 
 
@@ -60,7 +61,14 @@ class MultiHeadAttention(nn.Module):
         affine: bool = True,
     ) -> None:
         super().__init__()
-        sizes = sizes or HeadSizes()
+        sizes = instance("sizes", HeadSizes() if sizes is None else sizes, HeadSizes, "give HeadSizes(…)")
+        told = {name: size for name, size in vars(sizes).items() if size is not None}
+        for name, size in {"width": width, "heads": heads, **told}.items():
+            whole(name, size, least=1)
+        if score is not None:
+            instance("score", score, Score, "give a score, such as ScaledDot() or Additive(…)")
+        if bias is not None:
+            instance("bias", bias, Bias, "give a bias, such as TensorBias(tensor) or ALiBi(heads)")
         self.width = width
         self.heads = heads
         self.kv_heads = sizes.kv_heads or heads
@@ -74,17 +82,18 @@ class MultiHeadAttention(nn.Module):
             )
         key_width = sizes.key_width or width // heads
         value_width = sizes.value_width or key_width
-        key_input = sizes.key_input or width
+        key_input = self.key_input = sizes.key_input or width
+        self.value_input = sizes.value_input or key_input
         self.input = InProjection(
-            (width, key_input, sizes.value_input or key_input),
+            (width, key_input, self.value_input),
             (heads * key_width, self.kv_heads * key_width, self.kv_heads * value_width),
             affine=affine,
         )
         self.output = glorot(nn.Linear(heads * value_width, sizes.output or width, bias=affine))
-        self.score = score or ScaledDot()
+        self.score = ScaledDot() if score is None else score
         self.bias = bias
         self.rotary = rotary
-        self.dropout = dropout
+        self.dropout = probability("dropout", dropout)
 
     def forward(
         self,
@@ -95,6 +104,9 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None = None,
     ) -> Float[Tensor, "*b q do"]:
         """What each query takes from its memory. Without a key, the memory is the query's own sequence."""
+        query = vectors("query", query, self.width, axes=2, of=self)
+        if key is not None:
+            key, value = self._memory(key, value)
         if query.ndim == 2:
             parts = (None if part is None else part[None] for part in (key, value))
             return self(query[None], *parts, mask=mask)[0]
@@ -120,6 +132,7 @@ class MultiHeadAttention(nn.Module):
         self, key: Float[Tensor, "*b k dk"], value: Float[Tensor, "*b k dv"] | None = None
     ) -> KeyValue:
         """Keys and values of a memory that will be asked more than once."""
+        key, value = self._memory(key, value)
         if value is None:
             return self._kept(*self.input.memory(key), offset=0)
         return self._kept(self.input.keys(key), self.input.values(value), offset=0)
@@ -137,6 +150,8 @@ class MultiHeadAttention(nn.Module):
         `reach` is that of the mask, from one who asks often: it says too that the memory has nothing but numbers
         where nobody looks.
         """
+        query = vectors("query", query, self.width, axes=2, of=self)
+        instance("memory", memory, KeyValue, "give what `remember` returned")
         return self._mix(self.input.queries(query), memory, mask, reach, tidied=reach is not None)
 
     def taken(
@@ -152,6 +167,9 @@ class MultiHeadAttention(nn.Module):
 
         The mask is over all keys: new positions that may not look ahead say `causal(offset=past.length)`.
         """
+        x = vectors("x", x, self.width, axes=2, of=self)
+        if past is not None:
+            instance("past", past, KeyValue, "give what the last step returned")
         offset = 0 if past is None else past.length
         query, key, value = self.input.together(x)
         now = self._kept(key, value, offset=offset)
@@ -188,8 +206,24 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None = None,
     ) -> Call:
         """The attention call that the heads make for these inputs, to be weighed, explained or looked at."""
+        query = vectors("query", query, self.width, axes=2, of=self)
+        if key is not None:
+            key, _ = self._memory(key, None)
         keys = self._split(self.input.keys(query if key is None else key), self.kv_heads)
         return self._call(self.input.queries(query), self._turned(keys, 0), mask, offset=0)
+
+    def _memory(self, key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """What is looked at, if it can be."""
+        key = vectors("key", key, self.key_input, axes=2, of=self)
+        if value is None:
+            return key, None
+        value = vectors("value", value, self.value_input, axes=2, of=self)
+        if value.shape[:-1] != key.shape[:-1]:
+            raise RegardError(
+                f"key {tuple(key.shape)} and value {tuple(value.shape)}: each key has one value, so all axes but the last "
+                "must be equal"
+            )
+        return key, value
 
     def _call(self, query: Tensor, key: Tensor, mask: Mask | None, offset: int) -> Call:
         bias = None if self.bias is None else self.bias.shifted(offset)
@@ -239,6 +273,7 @@ def reach_of(mask: Mask | None, query: Float[Tensor, "*b q d"], key: Float[Tenso
     """What the heads of attention between two inputs can reach under a mask; None for everything."""
     if mask is None:
         return None
+    checked_mask(mask)
     extent = Extent(queries=query.shape[-2], keys=key.shape[-2], device=query.device)
     return mask.reach(extent).over(query.ndim - 1)
 

@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.masks import Mask, check_size, told
+from regard.attention.masks import Mask, check_size
 from regard.attention.packing import Packing, Packs
 from regard.attention.reach import Extent, Reach
+from regard.data.given import told
 
 
 def packed(keys: Packing | Int[Tensor, " s"], *, queries: Packing | Int[Tensor, " s"] | None = None) -> Mask:

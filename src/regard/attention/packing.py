@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.shelves import Shelves
+from regard.data.given import integers
 from regard.errors import RegardError
 
 _LEAST, _MOST = 8, 4  # sequences in a group; groups
@@ -30,11 +31,7 @@ class Packing:
     @classmethod
     def of(cls, lengths: Int[Tensor, " s"], *, size: int | None = None) -> "Packing":
         """Sequences of these lengths, in a row of `size` positions or in one that just holds them."""
-        if lengths.ndim != 1 or lengths.dtype.is_floating_point or lengths.dtype == torch.bool:
-            raise RegardError(
-                f"packed sequences have one whole number each, their length: not {lengths.dtype} of shape "
-                f"{tuple(lengths.shape)}"
-            )
+        lengths = integers("packed lengths", lengths, 1)
         each: list[int] = lengths.tolist()
         total = sum(each)
         if min(each, default=0) < 0 or (size is not None and size < total):

@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.data.given import number, whole
 from regard.errors import RegardError
 
 
@@ -89,7 +90,7 @@ class Cosine(Score):
 
     def __init__(self, temperature: float = 1.0, *, learned: bool = False) -> None:
         super().__init__()
-        if not temperature > 0:
+        if not number("temperature", temperature) > 0:
             raise RegardError(f"Cosine(temperature={temperature}): a temperature is positive")
         self.log_temperature = nn.Parameter(torch.tensor(math.log(temperature)), requires_grad=learned)
 
@@ -237,6 +238,10 @@ def _head_axis(heads: int | None) -> tuple[int, ...]:
 
 
 def _weight(heads: int | None, rows: int, columns: int) -> nn.Parameter:
+    for size in (rows, columns):
+        whole("a width of a score", size, least=0)
+    if heads is not None:
+        whole("heads", heads, least=1)
     weight = nn.Parameter(torch.empty(*_head_axis(heads), rows, columns))
     bound = math.sqrt(6 / (rows + columns))  # Glorot 2010, eq. 16, head by head
     return nn.init.uniform_(weight, -bound, bound)  # type: ignore[return-value]

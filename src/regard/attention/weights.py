@@ -12,6 +12,7 @@ from regard.attention.biases import Bias
 from regard.attention.call import Call
 from regard.attention.masks import Mask
 from regard.attention.scores import Score, share
+from regard.data.given import instance, vectors
 from regard.errors import RegardError
 
 
@@ -89,7 +90,12 @@ def lookup(call: Call, value: Float[Tensor, "*batch k dv"]) -> Float[Tensor, "*o
 
     Of equal keys one is taken. A query that may look at nothing gets zeros.
     """
-    scores = match(call)
+    instance("call", call, Call, "give a Call, Call(query, key, mask)")
+    scores, value = match(call), vectors("value", value)
+    if value.shape[:-1] != call.key.shape[:-1]:
+        raise RegardError(
+            f"key {tuple(call.key.shape)} and value {tuple(value.shape)}: each key has one value"
+        )
     value = share(value, call.query)
     if scores.shape[-1] == 0:
         return value.new_zeros(*scores.shape[:-1], value.shape[-1])

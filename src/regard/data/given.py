@@ -3,7 +3,6 @@
 Each check is one comparison for what is right, and says what is wrong only then: they stand where every call comes by.
 """
 
-import numbers
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -26,24 +25,30 @@ def told(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def vectors(name: str, given: Any, width: int | None = None, *, of: nn.Module | None = None) -> Tensor:
-    """Rows of numbers, [..., positions, width]. A NumPy array becomes a tensor like the weights of the module."""
+def vectors(
+    name: str, given: Any, width: int | None = None, *, axes: int = 1, of: nn.Module | None = None
+) -> Tensor:
+    """Vectors of this width, [..., width], with so many axes at least.
+
+    A NumPy array becomes a tensor, like the weights of the module that asks for it.
+    """
     if (
         isinstance(given, Tensor)
         and given.is_floating_point()
-        and given.ndim > 0
+        and given.ndim >= axes
         and (width is None or given.shape[-1] == width)
     ):
         return given
     if isinstance(given, np.ndarray) and given.dtype.kind == "f":
         like = None if of is None else next(of.parameters(), None)
         taken = torch.from_numpy(np.ascontiguousarray(given))
-        return vectors(name, taken if like is None else taken.to(like), width)
-    if isinstance(given, Tensor) and given.is_floating_point() and given.ndim > 0:
+        return vectors(name, taken if like is None else taken.to(like), width, axes=axes)
+    if isinstance(given, Tensor) and given.is_floating_point() and given.ndim >= axes:
         raise RegardError(
             f"{name} has vectors of width {given.shape[-1]}, and {width} is wanted: {told(given)}"
         )
-    raise RegardError(f"{name}={told(given)}: give a tensor of floats, [..., positions, {width or 'width'}]")
+    shape = ", ".join(["…", *["positions"] * (axes - 1), str(width or "width")])
+    raise RegardError(f"{name}={told(given)}: give a tensor of floats, [{shape}]")
 
 
 def integers(name: str, given: Any, axes: int | None = None) -> Tensor:
@@ -60,19 +65,30 @@ def integers(name: str, given: Any, axes: int | None = None) -> Tensor:
 
 
 def whole(name: str, given: Any, *, least: int | None = None) -> int:
-    """One whole number."""
-    if not isinstance(given, numbers.Integral) or isinstance(given, bool):
-        raise RegardError(f"{name}={told(given)}: give a whole number")
+    """One whole number; NumPy's are taken."""
+    if not isinstance(given, int) or isinstance(given, bool):
+        if not isinstance(given, np.integer):
+            raise RegardError(f"{name}={told(given)}: give a whole number")
+        given = int(given)
     if least is not None and given < least:
         raise RegardError(f"{name}={given}: at least {least}")
-    return int(given)
+    return given
 
 
 def number(name: str, given: Any) -> float:
-    """One number."""
-    if isinstance(given, numbers.Real) and not isinstance(given, bool):
+    """One number; NumPy's are taken."""
+    if type(given) is float:
+        return given
+    if isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool):
         return float(given)
     raise RegardError(f"{name}={told(given)}: give a number")
+
+
+def probability(name: str, given: Any) -> float:
+    """A number from 0 to 1."""
+    if not 0.0 <= number(name, given) <= 1.0:
+        raise RegardError(f"{name}={given}: a probability, from 0 to 1")
+    return float(given)
 
 
 def instance(name: str, given: Any, kind: type[Kind] | tuple[type[Kind], ...], wanted: str) -> Kind:
@@ -101,7 +117,7 @@ def _has_axes(given: Any) -> bool:
     return getattr(given, "ndim", 1) > 0
 
 
-def texts(given: Any, what: str = "text") -> list[str]:
+def texts_of(given: Any, what: str = "text") -> list[str]:
     """Texts in a list."""
     several = listed(given, what)
     for place, each in enumerate(several):

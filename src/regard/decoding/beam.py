@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.batches import END, PAD
-from regard.decoding.evaluating import evaluating
+from regard.data.given import number, whole
+from regard.decoding.evaluating import check_model, evaluating
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits, per_row
 from regard.decoding.probabilities import leading
@@ -37,6 +38,7 @@ def beam(
     `count` finish within the limit, the best unfinished ones follow them. `limits` as in `greedy`, which is what
     size 1 gives.
     """
+    check_model(model)
     _check(size, count, penalty)
     found = recorded(model, source, limits=limits, size=size, count=count, penalty=penalty)
     if found is not None:
@@ -166,11 +168,11 @@ def _grown(lines: _Lines, logits: Tensor, size: int, *, step: int, sentences: Te
 
 
 def _check(size: int, count: int, penalty: float) -> None:
-    if size < 1:
+    if whole("size", size) < 1:
         raise RegardError(f"a beam of size {size}: keep at least 1 text a step")
-    if not 1 <= count <= size:
+    if not 1 <= whole("count", count) <= size:
         raise RegardError(
             f"the {count} best of a beam of size {size}: ask for 1 to {size}, or widen the beam"
         )
-    if not math.isfinite(penalty):
+    if not math.isfinite(number("penalty", penalty)):
         raise RegardError(f"a length penalty of {penalty}: give a finite exponent; 0 means none")

@@ -6,6 +6,14 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from regard.data.given import instance
+from regard.models.protocols import Generates
+
+
+def check_model(model: object) -> None:
+    """Refuse what cannot generate."""
+    instance("model", model, Generates, "give a model that generates: it has `start` and `step`")
+
 
 @contextmanager
 def evaluating(model: object) -> Iterator[None]:

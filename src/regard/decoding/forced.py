@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batches import Pairs, Sequences
+from regard.data.given import instance
 from regard.decoding.evaluating import evaluating
 from regard.decoding.probabilities import normalised
 from regard.errors import RegardError
@@ -31,6 +32,8 @@ class Scored:
 
 def score(model: Predicts, batch: Pairs[Any] | Sequences) -> list[Scored]:
     """log p of every target given its source; or of every sequence given its first token, which nothing precedes."""
+    instance("model", model, Predicts, "give a model that has `logits`")
+    instance("batch", batch, (Pairs, Sequences), "give Pairs(source, target), or Sequences")
     with evaluating(model):
         logits = model.logits(batch)
         if isinstance(batch, Pairs):

@@ -5,6 +5,7 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decoding.evaluating import check_model
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits
 from regard.decoding.probabilities import leading
@@ -19,6 +20,7 @@ def greedy(model: AnyModel, source: Any, *, limits: Limits) -> list[Hypothesis]:
     `limits` is the most tokens of a text, END among them: one number, or one a row. Of equally likely tokens the
     one with the smallest number is taken.
     """
+    check_model(model)
     found = recorded(model, source, limits=limits)
     return unroll(model, source, likeliest, limits=limits) if found is None else [text for (text,) in found]
 

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.data.given import integers, number, whole
+from regard.decoding.evaluating import check_model
 from regard.decoding.greedy import likeliest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits
@@ -36,6 +37,7 @@ def sample(
     otherwise than 0, 1, 2, … A temperature of 0 is greedy, and one below 1e-300 is as one of 1e-300: of tokens that are
     equally likely to the last bit, any. `logprob` is that of the model itself, before any of this.
     """
+    check_model(model)
     choose = drawing(seed=seed, temperature=temperature, top_k=top_k, top_p=top_p, numbers=numbers)
     return unroll(model, source, choose, limits=limits)
 

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.data.batches import END
-from regard.decoding.evaluating import evaluating
+from regard.decoding.evaluating import check_model, evaluating
 from regard.decoding.limits import per_row
 from regard.decoding.sampling import drawing
 from regard.decoding.unrolling import Choice
@@ -29,6 +29,7 @@ def stream(
     numbers: Int[Tensor, " 1"] | None = None,
 ) -> Iterator[int]:
     """The tokens that `sample` gives for a prompt of one row, each as soon as it is known; END is not among them."""
+    check_model(model)
     choose = drawing(seed=seed, temperature=temperature, top_k=top_k, top_p=top_p, numbers=numbers)
     most = int(per_row(limits, 1, device=torch.device("cpu")))
     return _tokens(model, prompt, choose, most)

@@ -11,6 +11,7 @@ from regard.attention.lineage import SharedPast
 from regard.attention.masks import Mask
 from regard.attention.multihead import MultiHeadAttention, reach_of, zero_unused
 from regard.attention.reach import Reach
+from regard.data.given import instance, vectors
 from regard.errors import RegardError
 from regard.layers.residual import Residual
 
@@ -32,6 +33,7 @@ class EncoderBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b n d"], *, mask: Mask | None = None) -> Float[Tensor, "*b n d"]:
         """Every position, having looked where the mask allows."""
+        x = vectors("x", x, self.attention.width, axes=2, of=self)
         reach = reach_of(mask, x, x)
         x = self.around_attention(zero_unused(x, reach), lambda y: self.attention.within(y, reach, mask=mask))
         return self.around_feedforward(x, self.feedforward)
@@ -40,6 +42,7 @@ class EncoderBlock(nn.Module):
         self, x: Float[Tensor, "b n d"], past: KeyValue | None = None, *, mask: Mask | None = None
     ) -> tuple[Float[Tensor, "b n d"], KeyValue]:
         """New positions after the past, and the past with them added."""
+        x = vectors("x", x, self.attention.width, axes=3, of=self)
         seen: list[KeyValue] = []
 
         def look(x: Tensor) -> Tensor:
@@ -87,6 +90,7 @@ class DecoderBlock(nn.Module):
         memory_mask: Mask | None = None,
     ) -> Float[Tensor, "*b n d"]:
         """Every position, having looked at its own sequence and at the memory."""
+        x = vectors("x", x, self.attention.width, axes=2, of=self)
         reach = reach_of(mask, x, x)
         x = self.around_attention(zero_unused(x, reach), lambda y: self.attention.within(y, reach, mask=mask))
         x = self.around_cross(x, lambda y: self.cross(y, memory, mask=memory_mask))
@@ -110,6 +114,8 @@ class DecoderBlock(nn.Module):
         Rows may share a memory: with fewer memories than rows, equally many neighbours ask each. `memory_reach` is
         that of the mask, if it is known and the memory holds no rubbish (see `recall`).
         """
+        x = vectors("x", x, self.attention.width, axes=3, of=self)
+        instance("state", state, DecoderState, "give what `start` or the last step returned")
         seen: list[KeyValue | SharedPast] = []
 
         def look(x: Tensor) -> Tensor:

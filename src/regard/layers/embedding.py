@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.data.given import integers
+from regard.data.given import integers, whole
 from regard.errors import RegardError
 from regard.layers.dropout import Dropout
 from regard.layers.positions import Offset, Positions, Tabled
@@ -19,6 +19,8 @@ class Embedding(nn.Module):
         self, vocabulary: int, width: int, *, positions: Positions | None = None, dropout: float = 0.0
     ) -> None:
         super().__init__()
+        whole("vocabulary", vocabulary, least=1)
+        whole("width", width, least=1)
         self.table = nn.Parameter(torch.randn(vocabulary, width) / math.sqrt(width))
         self.positions = positions
         self.dropout = Dropout(dropout)

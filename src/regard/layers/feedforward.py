@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from regard.attention.linear import applied, rectified
 from regard.attention.projection import glorot
+from regard.data.given import vectors, whole
 from regard.layers.dropout import Dropout
 
 
@@ -23,6 +24,8 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.width = whole("width", width, least=1)
+        whole("hidden", hidden, least=1)
         self.inner = glorot(nn.Linear(width, hidden))
         self.outer = glorot(nn.Linear(hidden, width))
         self.activation = activation
@@ -30,6 +33,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The same map at every position."""
+        x = vectors("x", x, self.width, of=self)
         if self.activation is F.relu:
             return applied(self.outer, self.dropout(rectified(self.inner, x)))
         return applied(self.outer, self.dropout(self.activation(applied(self.inner, x))))
@@ -40,6 +44,8 @@ class SwiGLU(nn.Module):
 
     def __init__(self, width: int, hidden: int, *, dropout: float = 0.0) -> None:
         super().__init__()
+        self.width = whole("width", width, least=1)
+        whole("hidden", hidden, least=1)
         self.gate = glorot(nn.Linear(width, hidden, bias=False))
         self.inner = glorot(nn.Linear(width, hidden, bias=False))
         self.outer = glorot(nn.Linear(hidden, width, bias=False))
@@ -47,5 +53,6 @@ class SwiGLU(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The same map at every position."""
+        x = vectors("x", x, self.width, of=self)
         gate = F.silu(applied(self.gate, x))
         return applied(self.outer, self.dropout(gate * applied(self.inner, x)))

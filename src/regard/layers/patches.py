@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.projection import glorot
+from regard.data.given import vectors
 from regard.errors import RegardError
 
 Size = tuple[int, int]  # rows, columns
@@ -35,6 +36,7 @@ class Patches(nn.Module):
 
     def forward(self, pixels: Float[Tensor, "b channels height across"]) -> Float[Tensor, "b n _width"]:
         """The tokens of some pictures, n = rows · columns."""
+        pixels = vectors("pixels", pixels, axes=4, of=self)
         if pixels.shape[1] != self.channels:
             raise RegardError(f"pictures of {pixels.shape[1]} channels, and patches made for {self.channels}")
         rows, columns = self.grid(*pixels.shape[2:])

@@ -15,6 +15,7 @@ from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.data.given import integers, vectors, whole
 from regard.data.spans import span_of
 from regard.errors import RegardError
 
@@ -44,8 +45,7 @@ class Positions(nn.Module, ABC):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        if width < 1:
-            raise RegardError(f"{type(self).__name__}(width={width}): the width must be at least 1")
+        whole("width", width, least=1)
         self.width = width
 
     @abstractmethod
@@ -54,20 +54,19 @@ class Positions(nn.Module, ABC):
 
     def add(self, x: Float[Tensor, "*b n width"], *, offset: Offset = 0) -> Float[Tensor, "*b n width"]:
         """x + p, where the first of x stands at `offset`."""
-        if x.shape[-1] != self.width:
-            raise RegardError(
-                f"positions of width {self.width} cannot be added to vectors of width {x.shape[-1]}"
-            )
-        if isinstance(offset, int) and offset < 0:
-            raise RegardError(f"offset={offset}: the first position is 0")
+        x = vectors("x", x, self.width, axes=2)
+        if isinstance(offset, Tensor):
+            integers("offset", offset, 1)
+        elif not isinstance(offset, Placed | Tabled):
+            whole("offset", offset, least=0)
         return x + (offset.vectors[offset.at] if isinstance(offset, Tabled) else self._of(x, offset))
 
     def concatenate(
         self, x: Float[Tensor, "*b n d"], *, offset: Offset = 0
     ) -> Float[Tensor, "*b n d+{self.width}"]:
         """[x, p]: the positions as extra features."""
-        vectors = self._of(x, offset)
-        return torch.cat([x, vectors.expand(*x.shape[:-1], -1)], dim=-1)
+        x = vectors("x", x, axes=2)
+        return torch.cat([x, self._of(x, offset).expand(*x.shape[:-1], -1)], dim=-1)
 
     def first(self, count: int, like: Tensor) -> Float[Tensor, "{count} width"]:
         """The vectors of the first positions, with the type and device of another tensor."""

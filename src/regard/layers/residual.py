@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention.kernels.native import native
 from regard.attention.linear import hooked, mixed
+from regard.data.given import vectors, whole
 from regard.errors import RegardError
 from regard.layers.dropout import Dropout
 
@@ -123,6 +124,7 @@ class Residual(nn.Module):
         skip: float = 0.0,  # the share of samples for which the layer is left out in training
     ) -> None:
         super().__init__()
+        self.width = whole("width", width, least=1)
         self.placement = placement
         self.norm = norm(width)
         self.dropout = Dropout(dropout)
@@ -130,6 +132,7 @@ class Residual(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b d"], layer: Layer) -> Float[Tensor, "*b d"]:
         """x, and what `layer` makes of it."""
+        x = vectors("x", x, self.width, of=self)
         if isinstance(self.norm, nn.LayerNorm) and self._fits_a_kernel(x, self.norm):
             from regard.layers.kernels.residual import added, forked
 

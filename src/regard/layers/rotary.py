@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.data.given import vectors
 from regard.errors import RegardError
 from regard.layers.positions import recording
 
@@ -27,6 +28,7 @@ class Rotary(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b n d"], *, offset: int | Tensor = 0) -> Float[Tensor, "*b n d"]:
         """x, each position turned by its angle; the first stands at `offset`."""
+        x = vectors("x", x, axes=2)
         if x.shape[-1] != self.width:
             raise RegardError(f"Rotary was made for heads of width {self.width}, and got {x.shape[-1]}")
         if isinstance(offset, Tensor):
@@ -57,6 +59,7 @@ class GridRotary(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b n d"], *, offset: int | Tensor = 0) -> Float[Tensor, "*b n d"]:
         """x, each patch turned by where it stands; the first stands at `offset`."""
+        x = vectors("x", x, axes=2)
         if x.shape[-1] != self.width:
             raise RegardError(f"GridRotary was made for heads of width {self.width}, and got {x.shape[-1]}")
         patch = (_numbers(x, offset) - self.leading).clamp_min(0)  # an angle of 0 turns nothing

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from einops import repeat
 
 from regard.data.batches import Images
+from regard.models.choices import configured
 from regard.models.encoded import Encoded
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
 from regard.models.seeing import PictureConfig, PictureEncoder, PictureStackConfig, PictureTokens
@@ -47,7 +48,7 @@ class Captioner(Writing[Images]):
     config: CaptionerConfig
 
     def __init__(self, config: CaptionerConfig) -> None:
-        super().__init__(config)
+        super().__init__(configured(config, CaptionerConfig))
         self.make_table()
         self.encoder = PictureEncoder(config)
         self.make_decoder()
@@ -82,7 +83,7 @@ class RecurrentCaptioner(RecurrentWriting[Images]):
     config: RecurrentCaptionerConfig
 
     def __init__(self, config: RecurrentCaptionerConfig) -> None:
-        super().__init__(config)
+        super().__init__(configured(config, RecurrentCaptionerConfig))
         self.make_table()
         self.encoder = PictureTokens(config, config.width, positions=config.positions, dropout=config.dropout)
         self.make_decoder(bridged=config.width)

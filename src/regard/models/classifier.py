@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.attention.projection import glorot
 from regard.data.batches import Texts
 from regard.errors import RegardError
+from regard.models.choices import configured
 from regard.models.encoded import encoded, through
 from regard.models.labelling import Labelling
 from regard.models.layout import layout_of
@@ -36,6 +37,7 @@ class Classifier(Labelling[Texts]):
     """p(class | sequence)."""
 
     def __init__(self, config: ClassifierConfig) -> None:
+        configured(config, ClassifierConfig)
         super().__init__(smoothing=config.smoothing)
         self.config = config
         self.embedding = embedding(config, "vocabulary", config.vocabulary)

@@ -10,7 +10,9 @@ from regard.attention.projection import glorot
 from regard.data.batches import Images
 from regard.errors import RegardError
 from regard.layers.convolution import ConvolutionalFeatures
+from regard.models.choices import check_choices, configured
 from regard.models.mixing import MixedLabelling
+from regard.models.readable import pictures
 from regard.models.seeing import centred
 
 
@@ -31,6 +33,7 @@ class ConvolutionConfig:
     smoothing: float = 0.0  # of the labels
 
     def __post_init__(self) -> None:
+        check_choices(self)
         if self.classes < 1 or self.mixup < 0:
             raise RegardError(
                 f"classes={self.classes}, mixup={self.mixup}: at least 1 class, and a mixup of at least 0"
@@ -66,6 +69,7 @@ class Convolution(MixedLabelling[Images]):
     """p(class | picture), from the average of the last feature maps over the whole picture (Lin 2014)."""
 
     def __init__(self, config: ConvolutionConfig) -> None:
+        configured(config, ConvolutionConfig)
         super().__init__(mixup=config.mixup, smoothing=config.smoothing)
         self.config = config
         self.features = ConvolutionalFeatures(
@@ -80,5 +84,5 @@ class Convolution(MixedLabelling[Images]):
 
     def scores(self, inputs: Images) -> Float[Tensor, "b classes"]:
         """How well each class fits, before softmax."""
-        features = self.features(centred(inputs, self.output.weight.dtype))
+        features = self.features(centred(pictures(inputs), self.output.weight.dtype))
         return self.output(self.dropout(features.mean((2, 3))))

@@ -18,8 +18,10 @@ from regard.attention.multihead import HeadSizes, MultiHeadAttention
 from regard.attention.weights import weigh
 from regard.data.batches import Labelled, Sequences
 from regard.data.counting import CLASSES, VOCABULARY
+from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.pooling import AttentionPooling
+from regard.models.choices import check_choices, configured
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
 from regard.models.readable import labelled, readable, readable_labels
@@ -36,13 +38,19 @@ class CounterConfig:
     inner: int = 32  # units of the network that reads the mean
     classes: int = CLASSES
 
+    def __post_init__(self) -> None:
+        check_choices(self)
+        for name in ("vocabulary", "width", "value_width", "inner", "classes"):
+            if getattr(self, name) < 1:
+                raise RegardError(f"{name}={getattr(self, name)}: at least 1")
+
 
 class Counter(nn.Module):
     """p(more 4s than 2s | digits). No digit is padding: all sequences of a batch have one length."""
 
     def __init__(self, config: CounterConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config = configured(config, CounterConfig)
         value = config.value_width
         sizes = HeadSizes(key_width=config.width, value_width=value, output=value)
         self.embedding = Embedding(config.vocabulary, config.width)

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from regard.attention.masks import lengths
 from regard.attention.projection import glorot
 from regard.data.batches import Batch, Both, Sequences
+from regard.data.given import instance
 from regard.errors import RegardError
+from regard.models.choices import configured
 from regard.models.encoded import Encoded, through
 from regard.models.hearing import SoundEncoder, SoundStackConfig
 from regard.models.labelling import Labelling
@@ -136,6 +138,7 @@ class Fusion(Labelling[Both[Batch, Batch]]):
     """p(class | two senses)."""
 
     def __init__(self, config: FusionConfig) -> None:
+        configured(config, FusionConfig)
         super().__init__(smoothing=config.smoothing)
         self.config = config
         self.first, self.second = encoder(config, config.first), encoder(config, config.second)
@@ -147,6 +150,7 @@ class Fusion(Labelling[Both[Batch, Batch]]):
 
     def scores(self, inputs: Both[Batch, Batch]) -> Float[Tensor, "b classes"]:
         """How well each class fits, before softmax."""
+        instance("inputs", inputs, Both, "give what both senses tell, Both(first, second)")
         first, second = self.first(inputs.first), self.second(inputs.second)
         answers = []
         if self.first_asks is not None:

@@ -11,8 +11,10 @@ from regard.attention.projection import glorot
 from regard.data.batches import Sounds
 from regard.errors import RegardError
 from regard.layers.frames import Frames, Spectrum
+from regard.models.choices import configured
 from regard.models.encoded import Encoded, through
 from regard.models.mixing import MixedLabelling
+from regard.models.readable import recordings
 from regard.models.stack import StackConfig, encoder_blocks, last_norm, position_vectors, questions
 
 
@@ -69,6 +71,7 @@ class SoundEncoder(nn.Module):
 
     def forward(self, sounds: Sounds) -> Encoded:
         """Every token, having looked at all that are real."""
+        recordings(sounds)
         x, count = self.frames(sounds.samples, sounds.lengths)
         x = self.dropout(x if self.positions is None else self.positions.add(x))
         return Encoded(self.norm(through(self.blocks, x, lengths(count))), count)
@@ -101,6 +104,7 @@ class Hearing(MixedLabelling[Sounds]):
     """p(class | recording)."""
 
     def __init__(self, config: HearingConfig) -> None:
+        configured(config, HearingConfig)
         super().__init__(mixup=config.mixup, smoothing=config.smoothing)
         self.config = config
         self.encoder = SoundEncoder(config)

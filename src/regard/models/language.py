@@ -16,9 +16,10 @@ from regard.data.batches import Sequences, Texts
 from regard.errors import RegardError
 from regard.layers.blocks import EncoderBlock
 from regard.layers.residual import normed
+from regard.models.choices import configured
 from regard.models.layout import Layout, layout_of, to_learn
 from regard.models.protocols import Loss, Spent
-from regard.models.readable import readable
+from regard.models.readable import following, readable
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm
 from regard.models.targets import shifted
 from regard.models.word_loss import word_loss
@@ -53,6 +54,11 @@ class LanguageState:
         return LanguageState(self.first[rows], pasts, self.length, padding)
 
     @property
+    def rows(self) -> int:
+        """How many texts are being written."""
+        return self.first.shape[0]
+
+    @property
     def offset(self) -> int | Int[Tensor, " rows"]:
         """The position of the next token in its own text."""
         return self.length if self.padding is None else self.length - self.padding
@@ -74,6 +80,7 @@ class LanguageModel(nn.Module):
     """p(text), token by token."""
 
     def __init__(self, config: LanguageConfig) -> None:
+        configured(config, LanguageConfig)
         super().__init__()
         self.config = config
         self.embedding = embedding(config, "vocabulary", config.vocabulary)
@@ -114,6 +121,7 @@ class LanguageModel(nn.Module):
         self, tokens: Int[Tensor, " rows"], state: LanguageState
     ) -> tuple[Float[Tensor, "rows vocabulary"], LanguageState]:
         """The logits of what follows these tokens, and the state after them."""
+        tokens = following(tokens, state, LanguageState)
         state.spent.spend()
         x, state = self._extend(tokens[:, None], state)
         return self._words(self.norm(x[:, 0])), state

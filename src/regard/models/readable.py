@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.data.batches import Labelled, Packed, Pairs, Sequences, Texts
-from regard.data.given import instance, integers
+from regard.data.batches import Images, Labelled, Packed, Pairs, Sequences, Sounds, Texts
+from regard.data.given import instance, integers, told, vectors
 from regard.data.spans import Spans, span_of
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
@@ -60,6 +60,24 @@ def readable(texts: Texts, embedding: Embedding, *, shortest: int = 0) -> Int[Te
     return tokens
 
 
+def pictures(images: Any) -> Images:
+    """Pictures, if they are."""
+    given = instance("images", images, Images, "give Images(pixels), numbers from 0 to 1")
+    vectors("pixels", given.pixels, axes=4)
+    return given
+
+
+def recordings(sounds: Any) -> Sounds:
+    """Recordings, if they are, with as many lengths."""
+    given = instance("sounds", sounds, Sounds, "give Sounds(samples, lengths), numbers from −1 to 1")
+    samples, lengths = vectors("samples", given.samples, axes=2), integers("lengths", given.lengths, 1)
+    if samples.ndim != 2 or len(samples) != len(lengths):
+        raise RegardError(
+            f"samples {told(samples)} and {len(lengths)} lengths: one row and one length a recording"
+        )
+    return given
+
+
 def pairs(batch: Any) -> Pairs[Any, Any]:
     """A batch, if it is of sources and targets."""
     return instance("batch", batch, Pairs, "give sources and targets together, Pairs(source, target)")
@@ -84,6 +102,15 @@ def readable_labels(batch: Labelled[Any], classes: int) -> Int[Tensor, " b"]:
             f"label {least if least < 0 else most}: there are {classes} classes, from 0 to {classes - 1}"
         )
     return labels
+
+
+def following(tokens: Any, state: Any, kind: type[Any]) -> Int[Tensor, " rows"]:
+    """The tokens of a step, one a row of a state of this kind."""
+    instance("state", state, kind, "give the state that `start` or the last step returned")
+    tokens, rows = integers("tokens", tokens, 1), state.rows
+    if len(tokens) != rows:
+        raise RegardError(f"{len(tokens)} tokens for {rows} rows: a step takes one a row")
+    return tokens
 
 
 def _same_device(given: Tensor, module: nn.Module) -> None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from regard.data.batches import Sequences
 from regard.errors import RegardError
+from regard.models.choices import configured
 from regard.models.encoded import Encoded
 from regard.models.readable import readable
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
@@ -36,7 +37,7 @@ class RecurrentTranslator(RecurrentWriting[Sequences]):
     config: RecurrentConfig
 
     def __init__(self, config: RecurrentConfig) -> None:
-        super().__init__(config)
+        super().__init__(configured(config, RecurrentConfig))
         self.source_embedding = self.table("source_vocabulary", config.source_vocabulary)
         self.make_table()
         self.encoder = self.recurrence(config.embedding_width, both_ways=config.bidirectional)

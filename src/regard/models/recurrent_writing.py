@@ -28,7 +28,7 @@ from regard.models.choices import check_choices, check_vocabulary
 from regard.models.encoded import Encoded
 from regard.models.memory import Memory
 from regard.models.protocols import Loss, Spent
-from regard.models.readable import pairs, readable
+from regard.models.readable import following, pairs, readable
 from regard.models.targets import decoder_input
 from regard.models.word_loss import word_loss
 
@@ -67,6 +67,11 @@ class RecurrentState:
     hidden: Float[Tensor, "rows depth parts width"]
     memory: Memory | None  # None: without attention nothing else is remembered
     spent: Spent = field(default_factory=Spent)
+
+    @property
+    def rows(self) -> int:
+        """How many texts are being written."""
+        return self.hidden.shape[0]
 
     @property
     def first(self) -> Int[Tensor, " rows"]:
@@ -182,6 +187,7 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
         self, tokens: Int[Tensor, " rows"], state: RecurrentState
     ) -> tuple[Float[Tensor, "rows vocabulary"], RecurrentState]:
         """The logits of what follows these tokens, and the state after them."""
+        tokens = following(tokens, state, RecurrentState)
         state.spent.spend()
         said, state = self._advance(self.target_embedding(tokens[:, None])[:, 0], state)
         return self._words(said), state

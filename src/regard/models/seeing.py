@@ -15,6 +15,7 @@ from regard.layers.patches import Patches
 from regard.layers.positions import Gaussian, Grid, LearnedGrid, Sinusoidal
 from regard.layers.rotary import GridRotary
 from regard.models.encoded import Encoded, through
+from regard.models.readable import pictures
 from regard.models.stack import StackConfig, encoder_blocks, last_norm
 
 
@@ -69,7 +70,7 @@ class PictureTokens(nn.Module):
 
     def forward(self, images: Images) -> Float[Tensor, "b n d"]:
         """The tokens, row by row."""
-        rows, columns = self.cut.grid(*images.pixels.shape[2:])
+        rows, columns = self.cut.grid(*pictures(images).pixels.shape[2:])
         if self.turned and columns != self.size[1]:
             raise RegardError(
                 f"pictures {columns} tokens wide, and positions='rotary' for {self.size[1]}: rotary positions count "

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from regard.data.batches import Sounds
+from regard.models.choices import configured
 from regard.models.encoded import Encoded
 from regard.models.hearing import SoundEncoder, SoundStackConfig
 from regard.models.writing import Writing, WritingConfig
@@ -28,7 +29,7 @@ class Transcriber(Writing[Sounds]):
     config: TranscriberConfig
 
     def __init__(self, config: TranscriberConfig) -> None:
-        super().__init__(config)
+        super().__init__(configured(config, TranscriberConfig))
         self.make_table()
         self.encoder = SoundEncoder(config)
         self.make_decoder()

@@ -10,6 +10,7 @@ from regard.data.batches import Texts
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.residual import normed
+from regard.models.choices import configured
 from regard.models.encoded import Encoded, encoded, through
 from regard.models.layout import layout_of
 from regard.models.readable import readable
@@ -54,7 +55,7 @@ class Transformer(Writing[Texts]):
     config: TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config)
+        super().__init__(configured(config, TransformerConfig))
         self.make_table()
         if config.tied != "all":
             self.source_embedding = embedding(config, "source_vocabulary", config.source_vocabulary)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.attention.projection import glorot
 from regard.data.batches import Images
 from regard.errors import RegardError
+from regard.models.choices import configured
 from regard.models.mixing import MixedLabelling
 from regard.models.seeing import PictureEncoder, PictureStackConfig
 from regard.models.stack import questions
@@ -60,6 +61,7 @@ class Vision(MixedLabelling[Images]):
     """p(class | picture)."""
 
     def __init__(self, config: VisionConfig) -> None:
+        configured(config, VisionConfig)
         super().__init__(mixup=config.mixup, smoothing=config.smoothing)
         self.config = config
         self.encoder = PictureEncoder(config, class_token=config.pooling == "class-token")

@@ -22,7 +22,7 @@ from regard.models.encoded import Encoded
 from regard.models.layout import Layout, layout_of, read_late, to_learn
 from regard.models.memory import Asked, Memory
 from regard.models.protocols import Loss, Spent
-from regard.models.readable import pairs, readable
+from regard.models.readable import following, pairs, readable
 from regard.models.stack import StackConfig, decoder_blocks, embedding, last_norm
 from regard.models.standing import Standing
 from regard.models.straight import Decoder, straight
@@ -53,6 +53,11 @@ class WritingState:
     length: int = 0  # tokens written
     shares: bool = False  # whether rows of one source may share a room for their pasts
     spent: Spent = field(default_factory=Spent)
+
+    @property
+    def rows(self) -> int:
+        """How many texts are being written."""
+        return self.memory.rows
 
     @property
     def first(self) -> Int[Tensor, " rows"]:
@@ -136,6 +141,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
         self, tokens: Int[Tensor, " rows"], state: WritingState
     ) -> tuple[Float[Tensor, "rows vocabulary"], WritingState]:
         """The logits of what follows these tokens, and the state after them."""
+        tokens = following(tokens, state, WritingState)
         state.spent.spend()
         logits, pasts = self.advance(tokens, state.length, state.memory, state.pasts)
         return logits, WritingState(state.memory, pasts, state.length + 1, state.shares)

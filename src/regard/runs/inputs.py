@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.data.audio import read_recording, together
 from regard.data.batches import END, Batch, Both, Images, Sequences, Sounds
+from regard.data.given import listed, texts_of
 from regard.data.images import Frame, read_image
 from regard.data.ranges import as_pixels, as_samples
 from regard.data.tokenizer import Tokenizer
@@ -42,7 +43,7 @@ class TextReader:
 
     def batch(self, given: Sequence[str]) -> Sequences:
         """These texts."""
-        return Sequences.of([[*ids, END] for ids in self.tokenizer.encode_all(several(given, self.what))])
+        return Sequences.of([[*ids, END] for ids in self.tokenizer.encode_all(texts_of(given, self.what))])
 
 
 class PictureReader:
@@ -102,7 +103,7 @@ class PairReader:
 
     def batch(self, given: Sequence[Any]) -> Both[Batch, Batch]:
         """These pairs."""
-        if any(isinstance(each, str) or len(each) != 2 for each in several(given, self.what)):
+        if not all(isinstance(each, tuple | list) and len(each) == 2 for each in several(given, self.what)):
             raise RegardError(
                 f"pairs are wanted, of a {self.first.what} and a {self.second.what}: [(…, …), …]"
             )
@@ -111,10 +112,7 @@ class PairReader:
         )
 
 
-def several(given: Sequence[Any], what: str) -> Sequence[Any]:
+def several(given: Any, what: str) -> Sequence[Any]:
     """What was given, if it is a list: one text alone would be taken for a list of letters."""
-    if isinstance(given, str | os.PathLike):
-        raise RegardError(
-            f"a list of {what}s is wanted, not one {what}: put it in brackets, [{str(given)[:30]!r}]"
-        )
-    return given
+    several: Sequence[Any] = listed(given, what)
+    return several

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from regard.data.given import instance
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.layers.lowering import lower
@@ -60,6 +61,7 @@ def load(
 
     Weights and tokenizers that are not those that training wrote are refused, unless you accept changes.
     """
+    instance("run", run, (str, os.PathLike), "give the folder of a run")
     source = chosen(run, accept_changes=accept_changes)
     folder = source.run
     config = folder.load_config()

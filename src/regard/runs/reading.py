@@ -163,7 +163,7 @@ def _wrong(kind: Any, value: object, where: str) -> RegardError:
 
 def _shown(value: object) -> str:
     """A value for a message, and no more of it than fits a line."""
-    said = repr(value)
+    said = " ".join(repr(value).split())
     return said if len(said) <= _SHOWN else f"{said[:_SHOWN]} …"
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from regard.data.batches import Pairs
+from regard.data.given import whole
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.forced import score
 from regard.errors import RegardError
@@ -40,6 +41,7 @@ class Teller:
     def hypotheses(self, inputs: Sequence[Any], *, count: int = 1, **changes: Any) -> list[list[Answer]]:
         """The `count` best texts for each input, best first. `beam=5`, `tokens=50` … as in `Decoding`."""
         decoding = changed(self.decoding, changes, where="hypotheses")
+        whole("count", count, least=1)
         found = []
         for start in range(0, len(several(inputs, self.reader.what)), ROWS):
             source = self.reader.batch(inputs[start : start + ROWS]).to(self.device)

@@ -7,11 +7,12 @@ import torch
 from torch import nn
 
 from regard.data.batches import END, Pairs, Sequences
+from regard.data.given import texts_of, whole
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.forced import score
 from regard.errors import RegardError
 from regard.runs.answering import Answer, answers
-from regard.runs.inputs import TextReader, several
+from regard.runs.inputs import TextReader
 from regard.runs.reading import changed
 from regard.runs.settings import Decoding
 
@@ -44,7 +45,8 @@ class Translator:
     def hypotheses(self, texts: Sequence[str], *, count: int = 1, **changes: Any) -> list[list[Answer]]:
         """The `count` best translations of each text, best first."""
         decoding = changed(self.decoding, changes, where="translate")
-        encoded = [[*ids, END] for ids in self.source.encode_all(several(texts, "text"))]
+        whole("count", count, least=1)
+        encoded = [[*ids, END] for ids in self.source.encode_all(texts_of(texts))]
         for text, ids in zip(texts, encoded, strict=True):
             if len(ids) > decoding.most:
                 raise RegardError(
@@ -68,7 +70,7 @@ class Translator:
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability of each target as the translation of its source."""
-        if len(several(sources, "text")) != len(several(targets, "text")):
+        if len(texts_of(sources)) != len(texts_of(targets)):
             raise RegardError(f"{len(sources)} sources but {len(targets)} targets")
         scores: list[float] = []
         for start in range(0, len(sources), ROWS):

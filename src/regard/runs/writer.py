@@ -6,12 +6,12 @@ from typing import Any
 import torch
 
 from regard.data.batches import START, Sequences
+from regard.data.given import instance, texts_of
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.forced import score
 from regard.decoding.sampling import sample
 from regard.decoding.streaming import stream
 from regard.models.language import LanguageModel
-from regard.runs.inputs import several
 from regard.runs.reading import changed
 from regard.runs.settings import Decoding
 
@@ -54,6 +54,7 @@ class Writer:
     def stream(self, prompt: str, *, seed: int = 0, **changes: Any) -> Iterator[str]:
         """What follows a prompt, piece by piece as it is drawn; a letter of several bytes comes when it is whole."""
         settings = changed(self.decoding, changes, where="generate")
+        instance("prompt", prompt, str, "give one text")
         tokens: list[int] = []
         said = ""
         for token in stream(
@@ -79,6 +80,6 @@ class Writer:
 
     def prompts(self, prompts: Sequence[str]) -> Sequences:
         """Prompts as tokens, begun as the texts of training were: by START, or in a stream by a line break."""
-        rows = self.tokenizer.encode_all(several(prompts, "text"))
+        rows = self.tokenizer.encode_all(texts_of(prompts))
         opening = [START] if self.lines else self.tokenizer.encode("\n") or [START]
         return Sequences.of([[*opening, *ids] for ids in rows]).to(self.device)

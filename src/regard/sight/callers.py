@@ -8,6 +8,7 @@ from types import FrameType
 import torch
 from torch import nn
 
+from regard.data.given import instance
 from regard.errors import RegardError
 
 
@@ -16,8 +17,7 @@ def module_names(model: nn.Module) -> dict[int, str]:
 
     Raises if some of the model runs where nobody can look.
     """
-    if not isinstance(model, nn.Module):
-        raise RegardError(f"{model!r:.60} is a {type(model).__name__}: give a torch.nn.Module")
+    instance("model", model, nn.Module, "give the model, a torch.nn.Module")
     names = {}
     for path, module in model.named_modules():
         name = names[id(module)] = path or type(module).__name__

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -14,6 +15,7 @@ from regard.attention.masks import Mask
 from regard.attention.reach import Extent, Reach
 from regard.attention.scores import Additive
 from regard.attention.seams import Bystander, standing
+from regard.data.given import instance, number, whole
 from regard.errors import RegardError
 from regard.sight.callers import caller, ending_in, module_names, no_module
 from regard.sight.interpose import interposed
@@ -30,11 +32,15 @@ class Intervention:
 
 def drop_heads(*heads: int) -> Intervention:
     """These heads say nothing: their output is zero."""
+    for head in heads:
+        whole("head", head)
     return Intervention(after=lambda output: _scaled(output, heads, 0.0))
 
 
 def scale_head(head: int, factor: float) -> Intervention:
     """This head speaks louder, or more softly."""
+    whole("head", head)
+    number("factor", factor)
     return Intervention(after=lambda output: _scaled(output, (head,), factor))
 
 
@@ -81,10 +87,13 @@ def intervene(
     did not happen.
     """
     names = module_names(model)
-    planned = {
-        _resolve(end, list(names.values())): [change] if isinstance(change, Intervention) else list(change)
-        for end, change in changes.items()
-    }
+    instance(
+        "changes",
+        changes,
+        Mapping,
+        "give changes by the names of modules, {'encoder.0.attention': drop_heads(2)}",
+    )
+    planned = {_resolve(end, list(names.values())): _several(change) for end, change in changes.items()}
     changer = _Changer(names, planned)
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # a fused module cannot be changed from outside
@@ -98,6 +107,14 @@ def intervene(
         raise RegardError(
             f"{', '.join(missed)} did not attend while it was to be changed: nothing was changed there"
         )
+
+
+def _several(change: Any) -> list[Intervention]:
+    """One change or more."""
+    several = change if isinstance(change, list | tuple) else [change]
+    return [
+        instance("change", each, Intervention, "give drop_heads(…), forbid(…) or another") for each in several
+    ]
 
 
 @dataclass(eq=False)
