@@ -47,6 +47,13 @@ def test_a_finished_run_is_left_as_it_is(run: Path, monkeypatch: pytest.MonkeyPa
     assert {metric.name for metric in again.metrics} == {"bleu", "chrf", "exact"}
 
 
+def test_what_a_kill_left_half_written_in_a_finished_run_is_removed(run: Path) -> None:
+    before = written(run)
+    (run / "curves.png.4711.part").write_bytes(b"half")
+    assert resume(run, device="cpu").already
+    assert written(run) == before
+
+
 def test_a_finished_run_without_its_checkpoints_is_finished_too(run: Path) -> None:
     shutil.rmtree(run / "checkpoints")
     assert resume(run, device="cpu").already

@@ -92,6 +92,8 @@ def resume(
     ):
         recipe, differ = resumed_recipe(run, changes)
         if world.share(not differ and is_finished(run, recipe)):
+            if world.first:
+                run.tidy()  # a picture may have been under way when it was killed
             made = max((each.step for each in found(run.checkpoints)), default=recipe.training.steps)
             outcome = Outcome(step=made, weights=run.load_weights(), kind="final", metrics={}, stopped=False)
             return Finished(run=run, outcome=outcome, metrics=known_metrics(run), already=True)
