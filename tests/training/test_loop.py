@@ -158,6 +158,23 @@ def test_stopped_in_an_evaluation_it_leaves_at_once_and_is_resumed_to_the_bit(
         assert contents(tmp_path / "halves" / name) == contents(tmp_path / "whole" / name)
 
 
+def test_a_kill_between_saving_and_pruning_leaves_nothing_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(name: str, *, resume: bool = False) -> None:
+        settings = plan(keep=1)
+        train(toy(), Words(), settings, folder=tmp_path / name, seed=1, evaluate=validation, resume=resume)
+
+    run("whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "prune", lambda *arguments: None)
+        run("killed")
+    kept = [contents(tmp_path / name / "checkpoints").keys() for name in ("whole", "killed")]
+    assert kept[0] < kept[1]
+    run("killed", resume=True)
+    assert contents(tmp_path / "killed" / "checkpoints") == contents(tmp_path / "whole" / "checkpoints")
+
+
 def contents(place: Path) -> dict[str, bytes]:
     """What a file holds, or all files in a folder."""
     return {each.name: each.read_bytes() for each in ([place] if place.is_file() else place.iterdir())}

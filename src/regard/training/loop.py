@@ -147,6 +147,8 @@ class _Training:
         if path is not None and step is not None:
             checkpoint = Checkpoint(Path(path), step)
             self.state.restore(checkpoint)
+            if self.world.first:
+                self.shelf.prune(self.state, checkpoint)  # which a kill may have come between
             other = differences(checkpoint.about().get("made_with", {}), conditions(self.world))
             self.notices += [other] if other is not None else []
         self.observer.started(self.state.model, step=self.state.standing.step, steps=self.settings.steps)

@@ -41,13 +41,17 @@ class Shelf:
         step = state.standing.step
         about = {**state.about(), "made_with": made_with}
         new = checkpoints.write(self.folder, step, state.tensors(), about=about)
+        self.prune(state, new)
+        return new.path
+
+    def prune(self, state: State, newest: Checkpoint) -> None:
+        """Remove what is no longer needed once a checkpoint of this state is safe."""
         for each in checkpoints.found(self.folder):
-            if each.step == step and each.path != new.path:  # made before the evaluation that was interrupted
+            if each.step == newest.step and each.path != newest.path:  # made before an interrupted evaluation
                 each.path.unlink(missing_ok=True)
         recent = [each.step for each in checkpoints.found(self.folder)][-self.settings.keep :]
-        checkpoints.prune(self.folder, {*recent, *self._averaged(step)})
+        checkpoints.prune(self.folder, {*recent, *self._averaged(newest.step)})
         checkpoints.prune(self.folder, {state.standing.best_step}, "best")
-        return new.path
 
     def save_best(self, state: State, weights: dict[str, Tensor]) -> None:
         """The best weights so far. The best before stay until a checkpoint knows of these."""
