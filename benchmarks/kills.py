@@ -32,8 +32,8 @@ from regard.cli import main as command_line
 from regard.sight.pictures import curves  # noqa: F401 (all is loaded before the forks)
 
 FILES = (
-    "recipe.yaml", "tokenizer.json", "generation_config.json", "data.json", "config.json", "SHA256SUMS", "step-00000006",
-    "best-", "model.safetensors", "metrics.json", "README.md", "curves.png",
+    "recipe.yaml", "tokenizer.json", "generation_config.json", "data.json", "config.json", "SHA256SUMS",
+    "step-00000006", "step-00000012", "best-", "model.safetensors", "metrics.json", "README.md", "curves.png",
 )  # fmt: skip
 POINTS = ("half written", "before renaming", "after renaming")
 RECIPE = """
