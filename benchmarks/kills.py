@@ -72,7 +72,8 @@ def aimed(name: str, point: str) -> Aim:
             if ours and point == "after renaming":
                 die()
 
-        os.fsync, os.replace = dying_fsync, dying_replace
+        for function, dying in (("fsync", dying_fsync), ("replace", dying_replace)):
+            setattr(os, function, dying)
 
     return aim
 
@@ -184,7 +185,8 @@ def several(recipe: Path, folder: Path, *, processes: int, count: int, rng: rand
     whole = Run(recipe, folder / f"whole-{processes}", processes=processes)
     began = time.perf_counter()
     whole.finish()
-    length, kills, tries = time.perf_counter() - began, [], 0
+    length, tries = time.perf_counter() - began, 0
+    kills: list[dict[str, object]] = []
     while len(kills) < count:
         tries += 1
         run = Run(recipe, folder / f"random-{processes}-{tries}", processes=processes)
