@@ -58,7 +58,7 @@ def _aligned(tensor: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n d"]:
     """
     if not tensor.is_cuda:
         return tensor
-    step, (batch, head, row, _) = 16 // tensor.element_size(), tensor.stride()
+    step, starts = 16 // tensor.element_size(), (*tensor.stride()[:-1], tensor.storage_offset())
     # Only rows that can be aligned: for others torch takes a kernel that needs no alignment.
-    crooked = (batch | head | row | tensor.storage_offset()) % step and tensor.shape[-1] % step == 0
+    crooked = tensor.shape[-1] % step == 0 and any(start % step for start in starts)
     return tensor.contiguous() if crooked else tensor
