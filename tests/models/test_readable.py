@@ -1,4 +1,4 @@
-"""What a model cannot read is refused before a kernel is asked for it, on a CPU and on a GPU.
+"""A model refuses what it cannot read before a kernel runs, on a CPU and on a GPU.
 
 On a GPU an index past the end of a tensor is a device-side assert: nothing can be computed there any more in that process.
 So after each of these, the GPU must still be able to add 1 and 1.

@@ -1,4 +1,4 @@
-"""Files that somebody made to hang a machine, to fill it or to end in a traceback: each as a change to valid ones."""
+"""Files made to hang a machine, to fill its memory or to cause a traceback: each is a change to a valid one."""
 
 import json
 import os
@@ -182,7 +182,7 @@ def in_recipe(old: str, new: str) -> Change:
 
 
 def with_header(header: bytes, size: int | None = None, length: int | None = None) -> Change:
-    """model.safetensors with this header, and room for so many bytes of tensors."""
+    """model.safetensors with this header, followed by so many bytes of tensors."""
 
     def change(path: Path) -> None:
         with (path / "model.safetensors").open("wb") as file:

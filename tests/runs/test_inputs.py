@@ -1,4 +1,4 @@
-"""What a loaded model is asked with: files, tensors and arrays mean the same."""
+"""Inputs of a loaded model: files, tensors and arrays mean the same."""
 
 import numpy as np
 import pytest

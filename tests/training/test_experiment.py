@@ -150,7 +150,7 @@ def run(interrupted, tmp_path) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> bytes:
-    """The weights of a run that nobody interrupted."""
+    """The weights of an uninterrupted run."""
     return (trained(numbers(), tmp_path_factory.mktemp("runs") / "whole") / "model.safetensors").read_bytes()
 
 

@@ -99,7 +99,7 @@ def instance(name: str, given: Any, kind: type[Kind] | tuple[type[Kind], ...], w
 
 
 def listed(given: Any, what: str) -> Any:
-    """Several of what a model is asked with: one text alone would be taken for a list of letters."""
+    """A list of inputs: a single text would be read as a list of letters."""
     if (
         isinstance(given, Sequence | np.ndarray | Tensor)
         and not isinstance(given, str | bytes)

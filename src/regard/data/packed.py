@@ -23,7 +23,7 @@ def read_packed(
     policy: Policy = "error",
     report: Report | None = None,
 ) -> tuple[UInt8[Tensor, "n channels height width"], list[str]]:
-    """The pictures of a file that can be used, and what is told about each (columns of the usual names, or those given).
+    """The pictures of a file that can be used, and the label or text of each (columns of the usual names, or those given).
 
     The first column holds bytes, or structures with bytes in them, as sets of pictures are commonly shared.
     """

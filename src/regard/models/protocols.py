@@ -102,7 +102,7 @@ class Checks(Protocol):
     """What can say of a source that it cannot read it, before anything is computed."""
 
     def check(self, source: Any) -> None:
-        """Raise if a source cannot be read. Where that is recorded and replayed, this is what is asked each time."""
+        """Raise if a source cannot be read. A decode that replays a CUDA graph calls this every time."""
 
 
 class Spent:

@@ -1,7 +1,7 @@
 """Whether a model can read a batch: tokens that its tables have, labels that it has classes for, lengths that fit.
 
-Asked where a batch enters a model, before anything is computed. On a GPU nobody waits for the answer where the batch
-was looked at before it was sent there (`regard.data.spans`), and inside a recorded graph nothing is asked.
+Checked where a batch enters a model, before anything is computed. On a GPU this needs no synchronisation if the ranges of the
+batch were found before its transfer (`regard.data.spans`); while a CUDA graph is captured nothing is checked.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""A run in a few lines, whether it is finished or not. What cannot be read is said, and the rest is told."""
+"""A run in a few lines, whether it is finished or not. Names what cannot be read and describes the rest."""
 
 import math
 import os

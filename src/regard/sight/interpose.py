@@ -4,8 +4,8 @@ The functions through which torch models attend are replaced, for a while, by on
 call the original with the very same arguments. Replacing the function, rather than hooking modules or entering a
 mode, is what leaves torch on the path it would have taken: the bits of the output do not change.
 
-Torch's functions accept more than a `Call` can express. Such a call is computed as it is, and watchers are told why it
-was not understood.
+Torch's functions accept more than a `Call` can express. Such a call is computed as it is, and recorded with the reason
+why it was not understood.
 """
 
 from collections.abc import Callable, Iterator

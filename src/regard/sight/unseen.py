@@ -97,7 +97,7 @@ def _written_out(name: str, module: nn.Module) -> str:
 
 
 def _functions(kind: type) -> Iterator[FunctionType]:
-    """The methods that a class of somebody's own defines or inherits, torch's left out."""
+    """The methods that a user's class defines or inherits, without those of torch."""
     for one in kind.__mro__:
         if one is not object and not one.__module__.startswith("torch."):
             yield from (inspect.unwrap(each) for each in vars(one).values() if inspect.isfunction(each))

@@ -60,7 +60,7 @@ class World:
     def ask_first(self, work: Callable[[], Value], interruption: Interruption) -> Value | None:
         """What the first process makes of work that can be left anywhere; None in the others, which wait for it.
 
-        If the first process is asked to stop meanwhile, `Interrupted` is raised in all.
+        If the first process receives a signal to stop meanwhile, all processes raise `Interrupted`.
         """
         made, stopped = None, False
         if self.first:
