@@ -12,6 +12,8 @@ from browser.subjects import broken, broken_picture, text, translation
 from browser.visiting import Visit
 
 pytestmark = pytest.mark.slow
+
+pytestmark = pytest.mark.slow
 Open = Callable[..., Visit]
 Serve = Callable[..., str]
 HATCHED = """() => { const canvas = document.querySelector(SELECTOR);

@@ -7,6 +7,8 @@ import pytest
 from browser.subjects import picture, sound, text, translation, weights
 from browser.visiting import Visit
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Visit]
 Export = Callable[..., str]
 

@@ -8,6 +8,8 @@ from browser.hostile import HOSTILE
 from browser.subjects import text
 from browser.visiting import Visit
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Visit]
 ELEMENTS = """() => [...document.querySelectorAll('*')].map(element => element.localName)"""
 ATTRIBUTES = """() => [...document.querySelectorAll('*')].flatMap(element => [...element.attributes])

@@ -6,6 +6,8 @@ import pytest
 from browser.subjects import picture, text, translation
 from browser.visiting import Visit
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Visit]
 Serve = Callable[..., str]
 

@@ -6,6 +6,8 @@ import pytest
 from browser.subjects import picture, senses, text, translation
 from browser.visiting import Visit
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Visit]
 Serve = Callable[..., str]
 SUBJECTS = {"translation": translation, "text": text, "image": picture, "senses": senses}

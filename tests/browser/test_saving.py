@@ -14,6 +14,8 @@ from PIL import Image
 
 from regard.sight.explorer.exhibit import Change
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Visit]
 Serve = Callable[..., str]
 

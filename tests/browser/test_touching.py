@@ -6,6 +6,8 @@ import pytest
 from browser.subjects import text, translation
 from browser.visiting import Visit
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Visit]
 Serve = Callable[..., str]
 TITLES = """[...document.querySelectorAll('.chooser select')[0].options].map(each => each.text)"""
@@ -63,7 +65,6 @@ def test_a_mistake_is_told_in_one_line_and_no_answer_is_left_beside_it(visit: Op
     made.wrong = [each for each in made.wrong if "400" not in each]  # the browser reports the refusal itself
 
 
-@pytest.mark.slow
 def test_a_touched_exhibit_is_made_again_by_its_address(visit: Open, served: Serve) -> None:
     """After a reload, and on another server of the same model."""
     exhibit = translation()
@@ -88,7 +89,6 @@ def test_a_touched_exhibit_is_made_again_by_its_address(visit: Open, served: Ser
     ) == ("false")
 
 
-@pytest.mark.slow
 def test_a_touched_exhibit_that_was_let_go_is_made_again(visit: Open, served: Serve) -> None:
     exhibit = translation()
     made = visit(served(exhibit, at="view=touch"))
@@ -108,7 +108,6 @@ def test_a_touched_exhibit_that_was_let_go_is_made_again(visit: Open, served: Se
     made.wrong = [each for each in made.wrong if "409" not in each]
 
 
-@pytest.mark.slow
 def test_an_address_that_lost_its_exhibit_says_so(visit: Open, served: Serve, exported: Serve) -> None:
     address = served(translation(), at="view=map&exhibit=5")
     made = visit(address)

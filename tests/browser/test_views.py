@@ -9,6 +9,8 @@ from browser.visiting import Visit
 
 from regard.sight.explorer.exhibit import Exhibit
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Visit]
 Serve = Callable[..., str]
 SUBJECTS: dict[str, Callable[[], Exhibit]] = {

@@ -34,11 +34,11 @@ class Visit:
 
     def until(self, happened: Callable[[], bool]) -> None:
         """Wait for something. (The page forbids the `eval` that the driver's own way of waiting needs.)"""
-        for _ in range(300):
+        for _ in range(6000):
             if happened():
                 return
             self.page.wait_for_timeout(100)
-        raise AssertionError("it did not happen in half a minute")
+        raise AssertionError("it did not happen in ten minutes")
 
     def settle(self) -> None:
         """Let two frames be drawn."""

@@ -129,10 +129,10 @@ def test_it_serves_until_it_is_interrupted(runs: Path) -> None:
         found = re.search(r"(http://127\.0\.0\.1:\d+)/#token=([\w-]+)", process.stderr.readline())
         assert found
         question = urllib.request.Request(f"{found[1]}/api/manifest", headers={"X-Regard-Token": found[2]})
-        with urllib.request.urlopen(question, timeout=30) as answer:
+        with urllib.request.urlopen(question, timeout=600) as answer:
             assert json.load(answer)["exhibits"][0]["name"] == "saved.safetensors"
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(600) == 0
     finally:
         process.kill()
 

@@ -37,7 +37,7 @@ def ask(
     sent = {"Host": f"{host}:{port}", "X-Regard-Token": token} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }
-    connection = http.client.HTTPConnection(host, port, timeout=20)
+    connection = http.client.HTTPConnection(host, port, timeout=600)
     connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
     for name, value in sent.items():
         if value is not None:

@@ -35,7 +35,7 @@ class Showing:
     def close(self) -> None:
         """Stop serving."""
         self._server.should_exit = True
-        self._thread.join(5.0)
+        self._thread.join(30.0)
 
     def __enter__(self) -> "Showing":
         return self
