@@ -117,7 +117,10 @@ def test_modules_that_attended_but_were_not_chosen_are_named() -> None:
 
 
 def test_nothing_is_said_of_an_error_in_the_model(recwarn: pytest.WarningsRecorder) -> None:
-    with pytest.raises(RegardError, match="width 9, and 8 is wanted"), watch(MultiHeadAttention(8, 2)) as seen:
+    with (
+        pytest.raises(RegardError, match="width 9, and 8 is wanted"),
+        watch(MultiHeadAttention(8, 2)) as seen,
+    ):
         seen.model(torch.randn(1, 5, 9))
     assert not [each for each in recwarn if each.category is RegardWarning]
 
