@@ -52,7 +52,7 @@ def _rows(tokens: Int[Tensor, "*b n"], table: Float[Tensor, "words d"]) -> Float
                 f"token {int(wrong[0])}: the table has {len(table):,}, from 0 to {len(table) - 1:,}; use the model's own "
                 "tokenizer"
             ) from None
-    there = (tokens >= 0) & (tokens < len(table))
+    known = tokens.clamp(0, len(table) - 1)
     wide = torch.promote_types(table.dtype, torch.float32)  # as precise as a product with a number
-    factor = torch.full_like(tokens, scale, dtype=wide).masked_fill(~there, torch.nan)
-    return (nn.functional.embedding(tokens.where(there, 0), table) * factor[..., None]).to(table.dtype)
+    factor = torch.full_like(tokens, scale, dtype=wide).masked_fill(known != tokens, torch.nan)
+    return (nn.functional.embedding(known, table) * factor[..., None]).to(table.dtype)
