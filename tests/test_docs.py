@@ -210,6 +210,7 @@ def commands(page: Path) -> list[tuple[str, Block | None]]:
     return found
 
 
+@pytest.mark.slow
 @pages
 @pytest.mark.usefixtures("as_a_user", "_as_printed")
 def test_commands_work(
