@@ -1,5 +1,6 @@
 """Weights to and from Marian, held against Hugging Face's own model with the same weights."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,12 @@ def test_a_size_that_is_no_whole_number_is_named(value: Any) -> None:
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match="no Marian model"):
         load_marian(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    save_marian(small(), tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(RegardError, match="not a regular file"):
+        load_marian(tmp_path)

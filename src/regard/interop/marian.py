@@ -19,6 +19,8 @@ from torch import Tensor
 
 from regard.data.atomic import write_atomically
 from regard.data.batches import END, PAD, START
+from regard.data.bounded import opened, read_text
+from regard.data.notation import parse_settings
 from regard.errors import RegardError
 from regard.interop.settings import refuse_other_settings
 from regard.models.transformer import Transformer, TransformerConfig
@@ -49,8 +51,9 @@ def load_marian(folder: str | Path) -> Transformer:
     """The Transformer of a folder that Marian's `save_pretrained`, or `save_marian`, wrote."""
     source = Path(folder)
     try:
-        given = json.loads((source / "config.json").read_text("utf-8"))
-        tensors = load_file(source / "model.safetensors")
+        given = parse_settings(read_text(source / "config.json"), source / "config.json")
+        with opened(source / "model.safetensors"):  # refuses what is no regular file
+            tensors = load_file(source / "model.safetensors")
     except (OSError, ValueError, SafetensorError) as error:
         raise RegardError(
             f"{source}: no Marian model with config.json and model.safetensors can be read here ({error})"
