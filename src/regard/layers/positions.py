@@ -129,7 +129,8 @@ class Learned(Positions):
     def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
         """The rows of the table."""
         if not (torch.compiler.is_compiling() or recording(positions)):
-            self._check(span_of(positions)[0], span_of(positions)[1] + 1)
+            first, last = span_of(positions)
+            self._check(first, last + 1)
         return self.table[positions]
 
     def _of(self, x: Tensor, offset: Offset) -> Tensor:
