@@ -132,7 +132,7 @@ class Run:
             raise SystemExit(f"{self.path} was not finished: exit codes {codes}")
 
     def digest(self) -> str:
-        """Of all files, without what tells the time."""
+        """A digest of all files, without the times in them."""
         found = hashlib.sha256()
         for file in sorted(each for each in self.path.rglob("*") if each.is_file()):
             data = file.read_bytes()
