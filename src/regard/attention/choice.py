@@ -1,6 +1,5 @@
 """Which kernel computes a call, and why."""
 
-import importlib.util
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,12 +10,12 @@ from regard.attention.kernels.additive_fused import obstacle
 from regard.attention.kernels.blocks import block_of
 from regard.attention.kernels.few import MOST
 from regard.attention.kernels.packed import intervals_refusal
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.reach import Reach
 from regard.attention.scores import Additive
 from regard.attention.standing import Written
 
 _SHORT = 128  # keys
-_TRITON = importlib.util.find_spec("triton") is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,7 @@ def askable(call: Call) -> bool:
     """Whether the kernel for a step of decoding on a GPU can compute the call."""
     query = call.query
     return (
-        _TRITON
+        TRITON_INSTALLED
         and query.device.type == "cuda"
         and query.dtype != torch.float64
         and query.ndim == 4

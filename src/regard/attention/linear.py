@@ -4,15 +4,13 @@ Autocast makes the gradient of a weight in 16 bits and casts it, sums the gradie
 tall matrices, and gives a ReLU passes of its own. Everything else is torch's.
 """
 
-import importlib.util
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-_TRITON = importlib.util.find_spec("triton") is not None
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
 
 
 def applied(layer: nn.Module, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
@@ -34,7 +32,7 @@ def linear(
 def mixed(x: Tensor) -> bool:
     """Whether x is computed with in mixed precision on a GPU that has Triton. What is compiled goes its own way."""
     return (
-        _TRITON
+        TRITON_INSTALLED
         and x.is_cuda
         and torch.is_autocast_enabled("cuda")
         and torch.get_autocast_dtype("cuda").itemsize == 2

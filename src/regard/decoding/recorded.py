@@ -5,7 +5,6 @@ A small decoder waits for its kernels to start far longer than for what they com
 model needs Python at every step: then nothing is recorded, and the ordinary loops decode.
 """
 
-import importlib.util
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -16,6 +15,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.seams import attended
 from regard.data.batches import PAD, Sequences
 from regard.decoding.evaluating import evaluating
@@ -31,7 +31,6 @@ _SHAPES = 8  # that are kept for a model; of more, those not used for longest ar
 _LOOK = 8  # steps between two looks whether all texts have ended
 _AHEAD = 2  # steps that are started before the answer is waited for: the GPU is never without work
 
-_TRITON = importlib.util.find_spec("triton") is not None
 
 Shape = tuple[Any, ...]
 
@@ -162,7 +161,7 @@ def _unfit(model: nn.Module, source: Any) -> str | None:
     if attended():
         return "somebody watches or changes attention, which takes Python at every step"
     lengths: Tensor | None = getattr(source, "lengths", None)
-    if lengths is None or (len(lengths) > 0 and _TRITON and weight.dtype != torch.float64):
+    if lengths is None or (len(lengths) > 0 and TRITON_INSTALLED and weight.dtype != torch.float64):
         return None  # the kernels of a step give zeros to whoever sees nothing
     if len(lengths) == 0 or int(lengths.min()) < 1:
         return "a source is empty: whoever looks at it sees nothing"

@@ -4,7 +4,6 @@ What the loops of `greedy` and `beam` do in Python is done by tensors here: text
 are stepped along, and who came from whom is read back when all is over. The texts are those of the other loops.
 """
 
-import importlib.util
 import math
 from abc import ABC, abstractmethod
 
@@ -12,13 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.data.batches import END, PAD, START
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.probabilities import normalised
 from regard.errors import RegardError
 from regard.models.protocols import Stood
-
-_TRITON = importlib.util.find_spec("triton") is not None
 
 
 class Steady(ABC):
@@ -128,7 +126,7 @@ class SteadyGreedy(Steady):
 
 def fits_a_kernel(logits: Tensor) -> bool:
     """Whether a kernel can choose among these."""
-    return _TRITON and logits.is_cuda and logits.dtype != torch.float64
+    return TRITON_INSTALLED and logits.is_cuda and logits.dtype != torch.float64
 
 
 def permitted(logits: Tensor) -> Float[Tensor, "rows vocabulary"]:

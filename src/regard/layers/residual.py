@@ -1,6 +1,5 @@
 """Residual connections with a norm, written once in the three places a norm can stand."""
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.kernels.native import native
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.linear import hooked, mixed
 from regard.data.given import vectors, whole
 from regard.errors import RegardError
@@ -34,14 +34,11 @@ def after(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:
     return norm(x + added) if kernel is None else kernel(x, added, norm)
 
 
-_TRITON = importlib.util.find_spec("triton") is not None
-
-
 def _kernel(x: Tensor, added: Tensor, norm: nn.LayerNorm) -> Callable[[Tensor, Tensor, Any], Tensor] | None:
     """One that adds and normalises, for who asks for no gradients: on a GPU, or compiled for the CPU."""
     compiled = native() if x.device.type == "cpu" and x.dtype == torch.float32 else None
     if (
-        not (compiled is not None or (_TRITON and x.is_cuda and x.dtype != torch.float64))
+        not (compiled is not None or (TRITON_INSTALLED and x.is_cuda and x.dtype != torch.float64))
         or torch.is_grad_enabled()
         or torch.compiler.is_compiling()
         or norm.bias is None

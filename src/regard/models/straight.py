@@ -5,7 +5,6 @@ activations, what asks the rooms, and residuals with their norms. A decoder with
 somebody listens to, goes its ordinary way.
 """
 
-import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
@@ -15,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.lineage import SharedPast
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.projection import InProjection
@@ -28,7 +28,6 @@ from regard.layers.residual import Residual, StochasticDepth, after, before
 from regard.layers.rotary import Rotary
 from regard.models.memory import Memory
 
-_TRITON = importlib.util.find_spec("triton") is not None
 _KNOWN = {
     DecoderBlock, MultiHeadAttention, InProjection, ScaledDot, Rotary, FeedForward,
     Residual, StochasticDepth, Dropout, nn.LayerNorm, nn.Linear,
@@ -111,7 +110,7 @@ def straight(decoder: Decoder, *, rows: int) -> Straight | None:
     """A step of this decoder in one row of kernels; None where it is not faster, or cannot be."""
     table = decoder.embedding.table
     fits = rows <= _ROWS and table.shape[-1] <= _WIDTH and table.dtype in (torch.float16, torch.bfloat16)
-    return Straight(decoder) if _TRITON and table.is_cuda and fits and known(decoder) else None
+    return Straight(decoder) if TRITON_INSTALLED and table.is_cuda and fits and known(decoder) else None
 
 
 def known(decoder: Decoder) -> bool:

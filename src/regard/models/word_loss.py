@@ -5,16 +5,14 @@ tokens at a time, turned into their own gradient on the spot, and given away; wh
 size of the vectors and of the table.
 """
 
-import importlib.util
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.models.protocols import Loss
 
-_TRITON = importlib.util.find_spec("triton") is not None
 _NARROW = 8192  # tokens at a time in 16 bits
 _WIDE = 1024  # and in more
 _WIDEST = 1 << 16  # words whose scores fit into a row of the kernel
@@ -77,7 +75,7 @@ class _WordLoss(torch.autograd.Function):
 
 
 def _fits_a_kernel(scores: Tensor) -> bool:
-    return scores.dtype != torch.float64 and scores.shape[-1] <= _WIDEST and _TRITON
+    return scores.dtype != torch.float64 and scores.shape[-1] <= _WIDEST and TRITON_INSTALLED
 
 
 def _turned_into_slopes(scores: Tensor, targets: Tensor, smoothing: float, wide: torch.dtype) -> Tensor:

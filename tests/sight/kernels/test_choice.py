@@ -70,7 +70,7 @@ def test_alibi_is_told_by_its_slopes() -> None:
 
 
 def test_a_layer_says_where_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr("regard.sight.kernels.choice.TRITON_INTERPRETED", False)
     model = torch.nn.MultiheadAttention(8, 2, batch_first=True, device="cpu")
     x = torch.randn(1, 5, 8, device="cpu")
     with watch(model) as seen:

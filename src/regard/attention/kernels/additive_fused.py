@@ -4,28 +4,23 @@ Registered with shapes and gradients, so that torch.compile and torch.export tak
 imported when a kernel first runs, and nothing here needs it before.
 """
 
-import importlib.util
-import os
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.kernels.axes import four_axes, spread
+from regard.attention.kernels.triton_available import TRITON_INSTALLED, TRITON_INTERPRETED
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-# Asked once, here: torch.compile traces the choice of a kernel, and should find constants.
-INSTALLED = importlib.util.find_spec("triton") is not None
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def obstacle(device: torch.device, dtype: torch.dtype) -> str | None:
     """Why the Triton kernels cannot compute this, or None."""
-    if device.type != "cuda" and not (device.type == "cpu" and INTERPRETED):
+    if device.type != "cuda" and not (device.type == "cpu" and TRITON_INTERPRETED):
         return f"its own fused kernel is for CUDA, not for the {device.type.upper()}"
     if dtype not in DTYPES:
         return f"its own fused kernel does not compute in {str(dtype).removeprefix('torch.')}"
-    if not INSTALLED:
+    if not TRITON_INSTALLED:
         return "its own fused kernel needs Triton, which is not installed"
     return None
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.kernels.additive_fused import INTERPRETED
 from regard.attention.kernels.additive_tiles import prepare_kernel
+from regard.attention.kernels.triton_available import TRITON_INTERPRETED
 
 # Slopes that the backward pass holds at a time: 128 MB of float32. What they say of the keys takes four times as much
 # where there are 128 hidden units, so where there are more, slopes are fewer.
@@ -19,7 +19,7 @@ ROOM = 1 << 25
 EIGHT = 8  # hidden units are filled up to a multiple of it
 _FAR = 1 << 30  # where a band has no limit
 
-HARDWARE = not INTERPRETED  # the interpreter knows no machine instructions
+HARDWARE = not TRITON_INTERPRETED  # the interpreter knows no machine instructions
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Attention over packed sequences: on the kernel of stretches where there is one, else with a row for every sequence."""
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.call import Call
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.packing import Packing, Packs
 from regard.attention.reach import Extent, Reach
 from regard.attention.scores import Additive
@@ -19,7 +19,6 @@ class ReplayError(RegardError):
     """What a call computes depends on more than the shapes it is given."""
 
 
-_TRITON = importlib.util.find_spec("triton") is not None
 _WIDEST = 256  # features of a head for which the kernel has room
 
 
@@ -27,7 +26,7 @@ def intervals_refusal(call: Call, reach: Reach) -> str | None:
     """Why the kernel of stretches cannot compute a call over packed sequences; None if it can."""
     if call.query.device.type != "cuda":
         return "it is a kernel for GPUs"
-    if not _TRITON:
+    if not TRITON_INSTALLED:
         return "triton is not installed"
     if call.bias is not None or isinstance(call.score, Additive):
         return "it takes dot products without a bias"

@@ -1,14 +1,12 @@
 """Whether the kernels answer what is asked of a call, or strips do."""
 
-import os
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from typing import Literal
 
 from torch import Tensor
 
 from regard.attention.call import Call
+from regard.attention.kernels.triton_available import TRITON_INSTALLED, TRITON_INTERPRETED
 from regard.sight.kernels.terms import obstacle
 
 
@@ -27,7 +25,7 @@ def choose(call: Call) -> Choice:
     """Where evidence of a call is computed. Nothing decides but the call and what is installed."""
     if not within_reach(call.query):
         return Choice(way="strips", why=f"the call is on the {call.query.device.type}, kernels run on CUDA")
-    if not _installed():
+    if not TRITON_INSTALLED:
         return Choice(way="strips", why="Triton is not installed (the extra `triton`, or torch's CUDA build)")
     in_the_way = obstacle(call)
     if in_the_way is not None:
@@ -37,14 +35,4 @@ def choose(call: Call) -> Choice:
 
 def within_reach(query: Tensor) -> bool:
     """Whether kernels can run where this is."""
-    return query.is_cuda or _interpreted()
-
-
-@cache
-def _installed() -> bool:
-    return find_spec("triton") is not None
-
-
-def _interpreted() -> bool:
-    """Whether Triton's interpreter runs kernels on the CPU, as the tests have it."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
+    return query.is_cuda or TRITON_INTERPRETED
