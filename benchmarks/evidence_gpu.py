@@ -30,7 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard import Call, Monitor, causal, watch, weigh
 from regard.sight import evidence
-from regard.sight.levels import Hearing
+from regard.sight.logsumexp import LogSumExpCapture
 
 Run = Callable[[], object]
 HEADS, MAP = 16, 128
@@ -218,7 +218,7 @@ def held_by_watching(
         "held afterwards": torch.cuda.memory_allocated() / 2**20 - before,
     }
     seen.layers.clear()
-    with Hearing() as heard:  # type: ignore[no-untyped-call]
+    with LogSumExpCapture() as heard:  # type: ignore[no-untyped-call]
         model(query, key, value)
     level = heard.of(query)
     if level is None:
@@ -242,7 +242,7 @@ def one_case(length: int, width: int, *, flag: bool, limits: dict[str, float]) -
             model(query, key, value)
 
     def told() -> None:
-        with Hearing():  # type: ignore[no-untyped-call]
+        with LogSumExpCapture():  # type: ignore[no-untyped-call]
             model(query, key, value)
 
     def ask(*kinds: Callable[[Call], evidence.Question[Any]], level: Tensor | None = None) -> None:
@@ -440,7 +440,7 @@ def monitored() -> dict[str, Any]:
 def tilings(length: int = 16384) -> list[dict[str, Any]]:
     """Sizes of tiles against one another: the times from which `tilings.py` chooses."""
     from regard.sight.kernels import collecting, launch
-    from regard.sight.kernels.terms import terms
+    from regard.sight.kernels.kernel_mask import kernel_call
     from regard.sight.kernels.tilings import Tiling
 
     sizes = [(64, 128, 4, 2), (64, 64, 4, 3), (128, 64, 4, 3), (128, 128, 4, 2), (128, 64, 8, 2)]
@@ -450,7 +450,7 @@ def tilings(length: int = 16384) -> list[dict[str, Any]]:
             torch.randn(1, HEADS, length, width, device="cuda", dtype=torch.bfloat16) for _ in range(3)
         )
         for flag in (False, True):
-            told = terms(Call(query, key, causal() if flag else None))
+            told = kernel_call(Call(query, key, causal() if flag else None))
             level = launch.look(told).level
             forward = fastest(query, key, value, flag=flag)[1]
             for tall, size, warps, stages in sizes:

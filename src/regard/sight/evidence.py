@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.errors import RegardError
-from regard.sight.kernels.choice import choose
+from regard.sight.kernels.backend import choose_backend
 from regard.sight.strips import Strip, strips
 
 Answer = TypeVar("Answer")
@@ -47,8 +47,8 @@ def ask(
     `level` is the log-sum-exp of every query, if it is known: on a GPU one pass is then enough for everything.
     """
     left = list(questions)
-    if choose(call).way == "kernels":
-        from regard.sight.kernels.answers import answer
+    if choose_backend(call).way == "kernels":
+        from regard.sight.kernels.planner import answer
 
         left = answer(call, left, level)
     if left:
@@ -279,8 +279,8 @@ def rectangle(
 ) -> Float[Tensor, "*batch r c"]:
     """The exact weights of some queries on some keys."""
     batch = call.query.shape[:-2]
-    if choose(call).way == "kernels":
-        from regard.sight.kernels.answers import cut
+    if choose_backend(call).way == "kernels":
+        from regard.sight.kernels.planner import cut
 
         return cut(call, queries, keys).view(*batch, len(queries), len(keys))
     weights = _zeros(call, len(queries), len(keys))

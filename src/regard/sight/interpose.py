@@ -33,7 +33,7 @@ from regard.interop.torch.heads import torch_call
 from regard.interop.torch.nested import to_dense
 from regard.interop.torch.parameters import Parameters, Static
 from regard.sight.holders import holders
-from regard.sight.levels import Hearing, told_anyway, worth_hearing
+from regard.sight.logsumexp import LogSumExpCapture, capture_useful, computed_anyway
 
 _DOT = Dot()
 
@@ -101,10 +101,10 @@ def _sdpa(
         if asked is not call:
             return compute(asked, _cast(value), asked.reach(), dropout=dropout_p), None
         if attn_mask is not None or not (
-            worth_hearing(query) and (hearing() or told_anyway(query, key, value))
+            capture_useful(query) and (hearing() or computed_anyway(query, key, value))
         ):
             return _plainly(original, query, key, value, attn_mask, dropout_p, is_causal, **options), None
-        with Hearing() as heard:  # type: ignore[no-untyped-call]
+        with LogSumExpCapture() as heard:  # type: ignore[no-untyped-call]
             output = original(query, key, value, attn_mask, dropout_p, is_causal, **options)
         return output, heard.of(query)
 

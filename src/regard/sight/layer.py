@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from regard.attention.call import Call
 from regard.errors import RegardError
 from regard.sight import evidence, measures
-from regard.sight.kernels.choice import Choice as Way
-from regard.sight.kernels.choice import choose
+from regard.sight.kernels.backend import Backend, choose_backend
 from regard.sight.selection import Choice, positions, select
 from regard.sight.similarity import similarity
 
@@ -114,7 +113,7 @@ class Layer:
         if new:
             call, level = self.intact(), self._found_level()
             sums: set[tuple[str, *tuple[int, ...]]] = {("entropy",), ("received",)}
-            if choose(call).way == "strips" and new & sums:
+            if choose_backend(call).way == "strips" and new & sums:
                 new |= sums - set(self._known)  # over strips the second costs nothing
             elif level is None and any(question[0] in ("received", "map") for question in new):
                 new |= {("entropy",)} - set(self._known)  # comes with the log-sum-exp, which these need
@@ -135,9 +134,9 @@ class Layer:
         """The same of some batch entries and heads."""
         return Layer.of(self.name, select(self.intact(), batch=batch, heads=heads))
 
-    def explain(self) -> Way:
+    def explain(self) -> Backend:
         """Where asking is computed, and why: `print(layer.explain())`."""
-        return choose(self.intact())
+        return choose_backend(self.intact())
 
     def _found_level(self) -> Tensor | None:
         """The log-sum-exp, if the forward pass or an earlier answer told it."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.errors import RegardError
-from regard.sight.heads import heads_together
+from regard.sight.head_strips import heads_together
 from regard.sight.selection import Choice, positions
 from regard.sight.strips import ROOM
 

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.sight.heads import heads_together
+from regard.sight.head_strips import heads_together
 from regard.sight.strips import ROOM
 
 

@@ -14,7 +14,7 @@ def test_it_agrees_with_the_installed_distributions() -> None:
         installed = bool(version("triton"))
     except PackageNotFoundError:
         installed = False
-    assert triton_available.TRITON_INSTALLED == installed
+    assert installed == triton_available.TRITON_INSTALLED
 
 
 def test_no_other_file_asks_again() -> None:

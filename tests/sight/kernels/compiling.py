@@ -9,7 +9,7 @@ from triton.runtime import driver
 
 from regard import ALiBi, Call, causal, documents, lengths
 from regard.sight.kernels import collecting, launch
-from regard.sight.kernels.terms import terms
+from regard.sight.kernels.kernel_mask import kernel_call
 
 SHARED = 232_448  # bytes that a program may have on an H100 or H200
 
@@ -58,7 +58,7 @@ def main() -> None:
         (256, torch.float32, None, None),
     ):
         query = torch.empty(1, 2, 256, width, dtype=dtype)
-        told = terms(Call(query, query[:, :1], mask, bias))
+        told = kernel_call(Call(query, query[:, :1], mask, bias))
         launch.look(told)
         launch.look(told, torch.empty(2, 256))
         launch.look(told, top=9)

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from sight.kernels.test_answers import close, random_call, written
+from sight.kernels.test_planner import close, random_call, written
 
 from regard import Call, causal
 from regard.sight import evidence
-from regard.sight.kernels.terms import terms
+from regard.sight.kernels.kernel_mask import kernel_call
 
 pytestmark = pytest.mark.triton
 
@@ -28,7 +28,7 @@ def test_keys_of_one_lane(columns: list[int], parts: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(tilings, "PAIRED", 1000 if parts == 2 else 0)
     call = Call(torch.ones(1, 1, 20, 16).half(), (torch.randn(1, 1, 150, 16) / 8).half())
     call.key[0, 0, columns] = torch.linspace(1.0, 1.7, 8)[:, None].half()
-    told, weights = terms(call), written(call)
+    told, weights = kernel_call(call), written(call)
     for level in (None, launch.look(told).level):
         assert tilings.tiling_of(told, "top").parts == parts
         found = launch.heaviest(told, 8, level)
@@ -42,7 +42,7 @@ def test_entries_beside_one_another(cached: int, monkeypatch: pytest.MonkeyPatch
 
     call = random_call(causal(), torch.float16, kv_heads=2)
     monkeypatch.setattr(arguments, "CACHED", cached * call.key[0, 0].nbytes)
-    assert arguments.beside(terms(call), call.key) == {0: 1, 3: 3, 100: 4}[cached]
+    assert arguments.beside(kernel_call(call), call.key) == {0: 1, 3: 3, 100: 4}[cached]
     weights = written(call)
     summing, ranking, pooling = (
         evidence.Summing(call),

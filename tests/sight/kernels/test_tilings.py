@@ -3,10 +3,10 @@
 import pytest
 import torch
 from contracts.test_6_evidence import pooled_by_hand
-from sight.kernels.test_answers import close, written
+from sight.kernels.test_planner import close, written
 
 from regard import Call, causal
-from regard.sight.kernels.terms import terms
+from regard.sight.kernels.kernel_mask import kernel_call
 
 pytestmark = pytest.mark.triton
 
@@ -22,7 +22,7 @@ def test_bands_and_tiles(size: tuple[int, int] | None, mask) -> None:
 
     query, key = (torch.randn(1, 2, 256, 24).half() for _ in range(2))
     call = Call(query, key, mask)
-    told, weights = terms(call), written(call)
+    told, weights = kernel_call(call), written(call)
     level = launch.look(told).level
     for tall in (64, 128):
         tiling = tilings._of(tall, 64, 4, 2)

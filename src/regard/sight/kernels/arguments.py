@@ -9,69 +9,71 @@ from jaxtyping import Int
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from regard.sight.kernels.terms import Terms
+from regard.sight.kernels.kernel_mask import KernelCall
 from regard.sight.kernels.tilings import Tiling, room_of
 
 CACHED = 16 * 2**20  # bytes of keys, of the 60 MB that the cache of an H200 holds
 
 
-def sizes(terms: Terms) -> tuple[int, int, int, int, int]:
+def sizes(call: KernelCall) -> tuple[int, int, int, int, int]:
     """Queries, keys, heads, query heads a key head, and entries that share ids of documents."""
-    heads, share = terms.query.shape[1], 1 if terms.documents is None else terms.documents.share
-    return terms.query.shape[-2], terms.key.shape[-2], heads, heads // terms.key.shape[1], share
+    heads, share = call.query.shape[1], 1 if call.documents is None else call.documents.share
+    return call.query.shape[-2], call.key.shape[-2], heads, heads // call.key.shape[1], share
 
 
-def beside(terms: Terms, others: Tensor) -> int:
+def beside(call: KernelCall, others: Tensor) -> int:
     """How many entries are gone over beside one another, each from its longest rows to its shortest.
 
     The more there are, the shorter what comes last, for which the chip waits; but the `others` of all of them, which
     rows are held against, should stay in the cache.
     """
-    if terms.high is None:
+    if call.high is None:
         return 1
-    return max(1, min(terms.entries, CACHED * terms.entries // (others.numel() * others.element_size())))
+    return max(1, min(call.entries, CACHED * call.entries // (others.numel() * others.element_size())))
 
 
-def numbers(terms: Terms) -> tuple[int | float, ...]:
+def numbers(call: KernelCall) -> tuple[int | float, ...]:
     """Strides of query and key, scale, where the first query stands, and the limits of the band."""
-    strides = (*terms.query.stride()[:3], *terms.key.stride()[:3])
-    return (*strides, terms.scale, terms.shift, terms.low or 0, terms.high or 0)
+    strides = (*call.query.stride()[:3], *call.key.stride()[:3])
+    return (*strides, call.scale, call.shift, call.low or 0, call.high or 0)
 
 
-def flags(terms: Terms, *without: str) -> dict[str, Any]:
+def flags(call: KernelCall, *without: str) -> dict[str, Any]:
     """What kernels are compiled for, without the words that some do not know."""
     known = {
-        "WIDTH": terms.query.shape[-1],
-        "ROOM": room_of(terms),
-        "EXACT": exact(terms),
+        "WIDTH": call.query.shape[-1],
+        "ROOM": room_of(call),
+        "EXACT": exact(call),
         # Where a tensor core leaves the columns of a product: two to a thread, four threads to a row.
-        "LANES": 1 if terms.query.dtype == torch.float32 else 4,
-        "SLOPED": terms.slopes is not None,
-        "LOW": terms.low is not None,
-        "HIGH": terms.high is not None,
-        "PACKED": terms.documents is not None,
+        "LANES": 1 if call.query.dtype == torch.float32 else 4,
+        "SLOPED": call.slopes is not None,
+        "LOW": call.low is not None,
+        "HIGH": call.high is not None,
+        "PACKED": call.documents is not None,
     }
     return {name: flag for name, flag in known.items() if name not in without}
 
 
-def exact(terms: Terms) -> bool:
+def exact(call: KernelCall) -> bool:
     """Whether products are made without a tensor core. Triton's interpreter cannot multiply bfloat16."""
-    return terms.query.dtype == torch.float32 or (
-        triton.knobs.runtime.interpret and terms.query.dtype == torch.bfloat16
+    return call.query.dtype == torch.float32 or (
+        triton.knobs.runtime.interpret and call.query.dtype == torch.bfloat16
     )
 
 
-def masking(terms: Terms, tall: int | None = None, *, owner: str = "queries") -> tuple[Tensor | None, ...]:
+def masking(
+    call: KernelCall, tall: int | None = None, *, owner: str = "queries"
+) -> tuple[Tensor | None, ...]:
     """Ranges, ids of documents, and slopes; before these, where programs own `tall` queries or keys, what they meet."""
-    packed = terms.documents
-    told = (terms.ranges, *((None, None) if packed is None else (packed.asking, packed.asked)))
+    packed = call.documents
+    told = (call.ranges, *((None, None) if packed is None else (packed.asking, packed.asked)))
     if tall is None:
-        return (*told, terms.slopes)
+        return (*told, call.slopes)
     met = None
     if packed is not None:
         both = (packed.asking, packed.asked) if owner == "queries" else (packed.asked, packed.asking)
         met = _spans(*both, tall)
-    return (*told, met, terms.slopes)
+    return (*told, met, call.slopes)
 
 
 def on(tensor: Tensor) -> AbstractContextManager[Any]:
@@ -81,13 +83,13 @@ def on(tensor: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(tensor.device)
 
 
-def descriptor(tensor: Tensor, terms: Terms, tiling: Tiling) -> TensorDescriptor | None:
+def descriptor(tensor: Tensor, call: KernelCall, tiling: Tiling) -> TensorDescriptor | None:
     """How the copy engine finds a tile; None for a tensor it cannot read: it wants multiples of 16 bytes."""
     size, strides = tensor.element_size(), tensor.stride()[:3]
     if not tiling.described or tensor.data_ptr() % 16 or any(s * size % 16 or s == 0 for s in strides):
         return None
     return TensorDescriptor(
-        tensor, list(tensor.shape), list(tensor.stride()), [1, 1, tiling.size, room_of(terms)]
+        tensor, list(tensor.shape), list(tensor.stride()), [1, 1, tiling.size, room_of(call)]
     )
 
 

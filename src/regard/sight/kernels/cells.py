@@ -5,7 +5,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.tiles import biased, exact, limits, meeting, place, reach
+from regard.sight.kernels.score_tiles import biased, exact, limits, meeting, place, reach
 
 
 @triton.jit

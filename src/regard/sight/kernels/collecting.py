@@ -8,21 +8,21 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.sight.kernels.arguments import beside, descriptor, flags, masking, numbers, on, sizes
+from regard.sight.kernels.kernel_mask import KernelCall
 from regard.sight.kernels.keys import keys_kernel
-from regard.sight.kernels.terms import Terms
 from regard.sight.kernels.tilings import Tiling, tiling_of
 
 _GRAIN = 16  # keys whose masses a warp can sum alone
 
 
 def collect(
-    terms: Terms, level: Tensor, size: tuple[int, int] | None = None, *, tiling: Tiling | None = None
+    call: KernelCall, level: Tensor, size: tuple[int, int] | None = None, *, tiling: Tiling | None = None
 ) -> tuple[Float[Tensor, "entries k"], Float[Tensor, "entries h w"]]:
     """The mass every key received and, if a `size` is asked, that in the cells of a map of so many rows and columns."""
-    query, key = terms.query, terms.key
-    queries, keys, entries = query.shape[-2], key.shape[-2], terms.entries
+    query, key = call.query, call.key
+    queries, keys, entries = query.shape[-2], key.shape[-2], call.entries
     height, width = size or (1, 1)
-    tiling = tiling or tiling_of(terms, "map" if size else "keys", size)
+    tiling = tiling or tiling_of(call, "map" if size else "keys", size)
     tiles = -(-keys // tiling.tall)
     whole = _meeting(size, queries, tiling.size)
     if whole == 1 and keys % (width * _GRAIN):
@@ -35,10 +35,10 @@ def collect(
     cells = torch.zeros(entries, height, tiles * segments, device=query.device) if size else None
     with on(query):
         keys_kernel[(entries * tiles,)](
-            query, descriptor(query, terms, tiling), key, level, *masking(terms, tiling.tall, owner="keys"),
-            received, cells, *sizes(terms), beside(terms, query), height, width, *numbers(terms),
+            query, descriptor(query, call, tiling), key, level, *masking(call, tiling.tall, owner="keys"),
+            received, cells, *sizes(call), beside(call, query), height, width, *numbers(call),
             TALL=tiling.tall, SIZE=tiling.size, MAP=whole, BANDED=banded, SEGMENTS=segments,
-            STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers, **flags(terms),
+            STAGES=tiling.stages, num_warps=tiling.warps, maxnreg=tiling.registers, **flags(call),
         )  # fmt: skip
     if cells is None:
         return received, received.new_empty(entries, 0, 0)

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from regard.sight.kernels.rows import fold
-from regard.sight.kernels.tiles import (
+from regard.sight.kernels.score_tiles import (
     HIDDEN,
     biased,
     bring,

@@ -9,7 +9,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.tiles import (
+from regard.sight.kernels.score_tiles import (
     biased,
     bring,
     exact,

@@ -10,7 +10,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.tiles import (
+from regard.sight.kernels.score_tiles import (
     HIDDEN,
     biased,
     bring,

@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 
-from regard.sight.kernels.terms import Terms
+from regard.sight.kernels.kernel_mask import KernelCall
 
 Pass = Literal["rows", "rows, given", "many", "top", "top, given", "keys", "map", "bands", "once"]
 
@@ -70,17 +70,17 @@ PAIRED = 32768  # keys up to which a lane has two bunches of a tile: longer list
 SMALL = _of(64, 64, 4, 3, 128)  # for one pass over a map whose cells are as small as can be
 
 
-def tiling_of(terms: Terms, kind: Pass, size: tuple[int, int] | None = None) -> Tiling:
+def tiling_of(call: KernelCall, kind: Pass, size: tuple[int, int] | None = None) -> Tiling:
     """The sizes of tiles of a pass over a call, and over a map of this `size`."""
-    queries, keys = terms.query.shape[-2], terms.key.shape[-2]
+    queries, keys = call.query.shape[-2], call.key.shape[-2]
     tall, wide = (128, 128) if size is None else (queries // size[0], keys // size[1])
-    if terms.query.dtype == torch.float32:
+    if call.query.dtype == torch.float32:
         return Tiling(tall=64, size=32, warps=4, stages=2, described=False)
-    if room_of(terms) > 128:
+    if room_of(call) > 128:
         return _of(64, min(64, _within(tall)), 4, 2)
     if kind == "map" and _within(tall) == 64:
         kind = "bands"
-    found = MEASURED[kind, 128 if room_of(terms) == 128 else 64, terms.high is not None]
+    found = MEASURED[kind, 128 if room_of(call) == 128 else 64, call.high is not None]
     if kind in ("top", "top, given"):
         long = keys > PAIRED
         return replace(found, registers=96 if kind == "top" else None) if long else replace(found, parts=2)
@@ -96,6 +96,6 @@ def _within(band: int) -> int:
     return next((size for size in (128, 64, 32) if band >= size), 16)
 
 
-def room_of(terms: Terms) -> int:
+def room_of(call: KernelCall) -> int:
     """Numbers of a query in a tile: a power of two."""
-    return max(16, 1 << (terms.query.shape[-1] - 1).bit_length())
+    return max(16, 1 << (call.query.shape[-1] - 1).bit_length())

@@ -13,7 +13,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.tiles import (
+from regard.sight.kernels.score_tiles import (
     HIDDEN,
     biased,
     bring,
@@ -160,7 +160,7 @@ def spoil(
 
 @triton.jit(do_not_specialize=["beside"])
 @no_type_check
-def once_kernel(
+def single_pass_kernel(
     query, key, key_descriptor, ranges, asking, asked, spans, slopes, level, entropy, peak, received, cells,
     queries, keys, heads, groups, share, beside, height, width,
     stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, move, low, high, fixed,

@@ -32,7 +32,7 @@ class Documents:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Terms:
+class KernelCall:
     """All that a kernel needs. An entry is one head of one sequence."""
 
     query: Float[Tensor, "b h q d"]
@@ -52,7 +52,7 @@ class Terms:
         """Heads of all sequences together."""
         return self.query.shape[0] * self.query.shape[1]
 
-    def of(self, rows: Int[Tensor, " r"]) -> "Terms":
+    def of(self, rows: Int[Tensor, " r"]) -> "KernelCall":
         """The same of some queries; the kernel is told where they stand."""
         packed, ranges = self.documents, self.ranges
         if packed is not None:
@@ -62,7 +62,7 @@ class Terms:
             ranges = torch.tensor([whole], dtype=torch.int32, device=rows.device).repeat(self.entries, 1)
         return replace(self, query=self.query[:, :, rows], ranges=ranges, documents=packed)
 
-    def on(self, columns: Int[Tensor, " c"]) -> "Terms":
+    def on(self, columns: Int[Tensor, " c"]) -> "KernelCall":
         """The same over some keys, once the ranges of all are known."""
         packed = self.documents
         if packed is not None:
@@ -90,7 +90,7 @@ def obstacle(call: Call) -> str | None:
 
 
 @torch.no_grad()
-def terms(call: Call) -> Terms:
+def kernel_call(call: Call) -> KernelCall:
     """A call without obstacle, in the terms of a kernel."""
     query, key = call.query.detach(), call.key.detach()
     if not isinstance(call.score, Dot | ScaledDot):  # mapped in float32, as everywhere in evidence
@@ -110,7 +110,7 @@ def terms(call: Call) -> Terms:
     slopes = None
     if found is not None:
         slopes = (found[0].to(query.device).float() * math.log2(math.e)).expand(batch).reshape(-1)
-    return Terms(
+    return KernelCall(
         query=_four_axes(query),
         key=_four_axes(key),
         scale=scale,

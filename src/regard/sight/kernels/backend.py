@@ -7,11 +7,11 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.attention.kernels.triton_available import TRITON_INSTALLED, TRITON_INTERPRETED
-from regard.sight.kernels.terms import obstacle
+from regard.sight.kernels.kernel_mask import obstacle
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class Backend:
     """Where evidence is computed, and why; printing it is what it is for."""
 
     way: Literal["kernels", "strips"]
@@ -21,16 +21,18 @@ class Choice:
         return f"{self.way}: {self.why}"
 
 
-def choose(call: Call) -> Choice:
+def choose_backend(call: Call) -> Backend:
     """Where evidence of a call is computed. Nothing decides but the call and what is installed."""
     if not within_reach(call.query):
-        return Choice(way="strips", why=f"the call is on the {call.query.device.type}, kernels run on CUDA")
+        return Backend(way="strips", why=f"the call is on the {call.query.device.type}, kernels run on CUDA")
     if not TRITON_INSTALLED:
-        return Choice(way="strips", why="Triton is not installed (the extra `triton`, or torch's CUDA build)")
+        return Backend(
+            way="strips", why="Triton is not installed (the extra `triton`, or torch's CUDA build)"
+        )
     in_the_way = obstacle(call)
     if in_the_way is not None:
-        return Choice(way="strips", why=in_the_way)
-    return Choice(way="kernels", why="scores are made a tile at a time and never leave the chip")
+        return Backend(way="strips", why=in_the_way)
+    return Backend(way="kernels", why="scores are made a tile at a time and never leave the chip")
 
 
 def within_reach(query: Tensor) -> bool:

@@ -3,7 +3,7 @@ import torch
 from sight.exact import ROOMS, cases, close, visible, written
 
 from regard import Call
-from regard.sight.heads import heads_together
+from regard.sight.head_strips import heads_together
 
 
 @pytest.mark.parametrize("room", [*ROOMS, 1, 1500])  # with 1500, strips straddle the batch entries

@@ -11,7 +11,7 @@ from regard.attention.call import Call
 from regard.sight.evidence import Looking, Pooling, Question, Ranking, Receiving, Summing
 from regard.sight.kernels import launch
 from regard.sight.kernels.collecting import collect
-from regard.sight.kernels.terms import terms
+from regard.sight.kernels.kernel_mask import kernel_call
 
 
 def answer(
@@ -34,7 +34,7 @@ def answer(
     left = [q for q in questions if not isinstance(q, Summing) and id(q) not in answered]
     if not answered:
         return left
-    told, count = terms(call), max((q.count for q in ranking), default=0)
+    told, count = kernel_call(call), max((q.count for q in ranking), default=0)
     level = None if level is None else level.reshape(told.entries, -1)
     known = None if level is None else level * math.log2(math.e)
     at_once = known is not None and launch.fits_once(told, None) and bool(receiving or pooling)
@@ -80,4 +80,4 @@ def _rank(ranking: Sequence[Ranking], rows: launch.Rows) -> None:
 
 def cut(call: Call, queries: Int[Tensor, " r"], keys: Int[Tensor, " c"]) -> Float[Tensor, "n r c"]:
     """The exact weights of some queries on some keys."""
-    return launch.cut(terms(call), queries, keys)
+    return launch.cut(kernel_call(call), queries, keys)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.sight.kernels.choice import within_reach
+from regard.sight.kernels.backend import within_reach
 
 _aten = torch.ops.aten
 # Kernels whose second answer it is, and where the argument stands that asks for it, if it must be asked for.
@@ -17,7 +17,7 @@ _TELLING: dict[Any, int | None] = {
 }
 
 
-class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class LogSumExpCapture(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is entered, `level` is what the latest fused kernel says: log Σ exp(score) of each query, or None."""
 
     level: Tensor | None = None
@@ -46,11 +46,11 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return level[..., : shape[-1]]  # some fill up to a whole tile
 
 
-def worth_hearing(query: Tensor) -> bool:
+def capture_useful(query: Tensor) -> bool:
     """Whether evidence of such a query could make use of it."""
     return query.ndim == 4 and within_reach(query)
 
 
-def told_anyway(*parts: Tensor) -> bool:
+def computed_anyway(*parts: Tensor) -> bool:
     """Whether kernels tell it unasked: a backward pass will want it."""
     return torch.is_grad_enabled() and any(part.requires_grad for part in parts)

@@ -12,7 +12,7 @@ from regard.sight.strips import ROOM, strips
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Heads:
+class HeadStrip:
     """Some rows of the weights of every head."""
 
     entry: int  # of the batch axes before the heads, flattened
@@ -22,7 +22,7 @@ class Heads:
     looking: Bool[Tensor, "h r"]  # False where a query may look at nothing
 
 
-def heads_together(call: Call, *, room: int = ROOM) -> Iterator[Heads]:
+def heads_together(call: Call, *, room: int = ROOM) -> Iterator[HeadStrip]:
     """The weights of each batch entry, all heads side by side, in about `room` numbers at a time.
 
     A call without batch axes has one head.
@@ -39,7 +39,7 @@ def heads_together(call: Call, *, room: int = ROOM) -> Iterator[Heads]:
             weights.append(each)
             looking.append(total > 0)
             if len(weights) == count:
-                yield Heads(
+                yield HeadStrip(
                     entry=entry // count,
                     rows=strip.rows,
                     columns=strip.columns,

@@ -17,8 +17,8 @@ from regard import (
     watch,
     window,
 )
-from regard.sight.kernels.choice import choose
-from regard.sight.kernels.terms import obstacle
+from regard.sight.kernels.backend import choose_backend
+from regard.sight.kernels.kernel_mask import obstacle
 from regard.sight.selection import select
 
 
@@ -70,10 +70,10 @@ def test_alibi_is_told_by_its_slopes() -> None:
 
 
 def test_a_layer_says_where_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.sight.kernels.choice.TRITON_INTERPRETED", False)
+    monkeypatch.setattr("regard.sight.kernels.backend.TRITON_INTERPRETED", False)
     model = torch.nn.MultiheadAttention(8, 2, batch_first=True, device="cpu")
     x = torch.randn(1, 5, 8, device="cpu")
     with watch(model) as seen:
         model(x, x, x, need_weights=False)
     assert str(seen[0].explain()) == "strips: the call is on the cpu, kernels run on CUDA"
-    assert choose(seen[0].intact()).way == "strips"
+    assert choose_backend(seen[0].intact()).way == "strips"

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard import ALiBi, Call, causal, documents, keep, lengths, weigh, window
 from regard.sight import evidence, measures
-from regard.sight.kernels.choice import choose
+from regard.sight.kernels.backend import choose_backend
 from regard.sight.selection import select
 
 pytestmark = pytest.mark.triton
@@ -51,7 +51,7 @@ def close(found: Tensor, expected: Tensor, atol: float = 4e-6) -> None:
 
 def check(call: Call, *, size: tuple[int, int] = (7, 5), top: int = 2) -> None:
     """Everything that can be asked."""
-    assert choose(call).way == "kernels"
+    assert choose_backend(call).way == "kernels"
     weights = written(call)
     summing, ranking, pooling = (
         evidence.Summing(call),
@@ -240,5 +240,5 @@ def test_a_matrix_goes_over_strips_and_agrees() -> None:
     mask = causal() & window(30)
     told = random_call(mask)
     spelled = Call(told.query, told.key, keep(mask.dense(LENGTH, LENGTH)))
-    assert choose(spelled).way == "strips"
+    assert choose_backend(spelled).way == "strips"
     close(evidence.summarise(told).received, evidence.summarise(spelled).received, atol=2e-5)

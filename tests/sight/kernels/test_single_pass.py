@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 from contracts.test_6_evidence import pooled_by_hand
-from sight.kernels.test_answers import HEADS, IDS, MASKS, MEMORY, N, close, random_call, written
+from sight.kernels.test_planner import HEADS, IDS, MASKS, MEMORY, N, close, random_call, written
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard import ALiBi, Call, causal, documents, lengths, watch, window
-from regard.sight import evidence, levels
-from regard.sight.kernels.terms import terms
+from regard.sight import evidence, logsumexp
+from regard.sight.kernels.kernel_mask import kernel_call
 from regard.sight.kernels.tilings import Tiling
 from regard.sight.layer import Layer
 
@@ -28,7 +28,7 @@ def level_of(call: Call) -> Tensor:
 def check(call: Call, size: tuple[int, int] | None = None) -> None:
     from regard.sight.kernels import launch  # wants Triton
 
-    assert launch.fits_once(terms(call), size)
+    assert launch.fits_once(kernel_call(call), size)
     weights = written(call)
     asked: list[evidence.Question] = [evidence.Summing(call)]
     if size is not None:
@@ -73,7 +73,7 @@ def test_tiles_of_every_shape(sizes: tuple[int, int, int]) -> None:
 
     tall, size, warps = sizes
     call = random_call(causal(), torch.float16)
-    told, weights = terms(call), written(call).flatten(0, 1)
+    told, weights = kernel_call(call), written(call).flatten(0, 1)
     tiling = Tiling(tall=tall, size=size, warps=warps, stages=2)
     found = launch.once(told, launch.look(told).level, tiling=tiling)
     close(found.entropy, -torch.special.xlogy(weights, weights).sum(-1))
@@ -108,7 +108,7 @@ def test_nan_that_is_looked_at_is_told() -> None:
 
 def test_the_forward_pass_tells_it_and_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        levels._TELLING, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None
+        logsumexp._TELLING, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None
     )
     dtype = torch.float16 if torch.get_default_device().type == "cuda" else torch.float32
 
