@@ -80,17 +80,17 @@ from regard.runs.translator import Translator
 from regard.sight.pictures.alignment_map import alignment_map
 from regard.sight.pictures.chart import Chart
 from regard.sight.pictures.colours import INK, code, colour
-from regard.sight.pictures.counting import counting
+from regard.sight.pictures.counter_picture import counting
 from regard.sight.pictures.curves import curves_of
-from regard.sight.pictures.gallery import mask_exhibits, score_exhibits
+from regard.sight.pictures.gallery import mask_maps, score_maps
 from regard.sight.pictures.heatmap import Heatmap, heatmap
-from regard.sight.pictures.lines import lines as word_lines
 from regard.sight.pictures.overlay import overlay as lit
 from regard.sight.pictures.overview import overview
 from regard.sight.pictures.panels import Panels
 from regard.sight.pictures.photo import spectrogram
 from regard.sight.pictures.plot import Series
 from regard.sight.pictures.sheet import sheet
+from regard.sight.pictures.word_lines import lines as word_lines
 from regard.sight.translation import picture_of
 from regard.sight.watch import watch
 from regard.training.log import Log
@@ -152,7 +152,7 @@ PALE, MIDDLE, DARK = (code(colour(level)) for level in (0.3, 0.55, 0.9))
 
 def attention(path: Path) -> None:
     """One map, large: the scaled dot product over a sentence."""
-    picture = score_exhibits(WORDS)[1].picture
+    picture = score_maps(WORDS)[1].picture
     note = "softmax(qᵀk / √d): each row is a word, and shows what it looks at"
     heatmap(picture.weights, WORDS, WORDS, title=" ".join(WORDS), note=note).png(path)
 
@@ -184,7 +184,7 @@ def scale(path: Path) -> None:
 
 def scores(path: Path) -> None:
     """The six scores over one sentence."""
-    shown = [each.picture for each in score_exhibits(WORDS)]
+    shown = [each.picture for each in score_maps(WORDS)]
     sheet([shown[:3], shown[3:]]).png(path)
 
 
@@ -205,7 +205,7 @@ def hard_and_soft(path: Path) -> None:
 
 def masks(path: Path) -> None:
     """Eight masks over one sentence."""
-    shown = [each.picture for each in mask_exhibits(WORDS)]
+    shown = [each.picture for each in mask_maps(WORDS)]
     sheet([shown[:4], shown[4:]]).png(path)
 
 

@@ -12,7 +12,7 @@ import torch
 from regard.data.counting import FIRST, CountFeed, count_samples
 from regard.models.counter import Counter, CounterConfig
 from regard.runs.settings import Training
-from regard.sight.pictures.counting import counting
+from regard.sight.pictures.counter_picture import counting
 from regard.training.log import Log
 from regard.training.loop import train
 

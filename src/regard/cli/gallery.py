@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from regard.sight.pictures.gallery import Exhibit
+    from regard.sight.pictures.gallery import GalleryMap
 
 EXAMPLES = """
 regard gallery
@@ -39,12 +39,12 @@ def gallery(
 def show(console: "Console", words: list[str], out: Path) -> None:
     """Compute, print and write everything. What is heavy is imported here, after the first lines are on the screen."""
     from regard.attention.explain import explain
-    from regard.sight.pictures.gallery import mask_exhibits, masks_over, score_exhibits
+    from regard.sight.pictures.gallery import mask_maps, masks_over, score_maps
     from regard.sight.pictures.heatmap import heatmap
     from regard.sight.pictures.labels import plain
     from regard.sight.pictures.sheet import sheet
 
-    scores, masks = score_exhibits(words), mask_exhibits(words)
+    scores, masks = score_maps(words), mask_maps(words)
     scaled = scores[1].picture
     note = "softmax(qᵀk / √d): each row is a word, and shows what it looks at"
     large = heatmap(scaled.weights, words, words, title=plain(" ".join(words), 60), note=note)
@@ -135,7 +135,7 @@ def _heading(console: "Console", title: str, rest: str = "") -> None:
     console.print()
 
 
-def _blocks(console: "Console", exhibits: "list[Exhibit]") -> None:
+def _blocks(console: "Console", maps: "list[GalleryMap]") -> None:
     """Small maps, as many side by side as fit, each with its name, equation and meaning to its right."""
     from rich.table import Table
     from rich.text import Text
@@ -146,7 +146,7 @@ def _blocks(console: "Console", exhibits: "list[Exhibit]") -> None:
     for _ in range(across):
         table.add_column(width=width - 2)
     cells: list[RenderableType] = []
-    for each in exhibits:
+    for each in maps:
         about = Text.assemble((each.name, "bold"), "\n", each.equation, "\n", (each.meaning, "dim"))
         block = Table.grid(padding=(0, 2, 0, 0))
         block.add_row(each.picture.terminal(compact=True), about)

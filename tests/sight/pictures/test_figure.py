@@ -10,7 +10,7 @@ from regard.sight.layer import Layer
 from regard.sight.pictures.alignment_map import alignment_map
 from regard.sight.pictures.atlas import atlas
 from regard.sight.pictures.figure import plot
-from regard.sight.pictures.lines import lines
+from regard.sight.pictures.word_lines import lines
 from regard.sight.seen import Seen
 
 mpl.use("agg")

@@ -6,13 +6,13 @@ import torch
 
 from regard import ScaledDot
 from regard.data.spelling import spell
-from regard.sight.pictures.gallery import mask_exhibits, masks_over, score_exhibits
+from regard.sight.pictures.gallery import mask_maps, masks_over, score_maps
 
 WORDS = ["who", "watches", "the", "watchmen", "while", "the", "watchmen", "watch", "the", "watch"]
 
 
 def test_all_six_scores_are_shown_once():
-    shown = score_exhibits(WORDS)
+    shown = score_maps(WORDS)
     names = ["Dot", "ScaledDot", "Cosine", "Bilinear", "LowRank", "Additive"]
     assert [type(each.call.score).__name__ for each in shown] == [each.name for each in shown] == names
     assert len({each.picture.weights.tobytes() for each in shown}) == 6
@@ -22,19 +22,19 @@ def test_the_scaled_dot_map_is_the_softmax_written_in_numpy():
     vectors = spell(WORDS).double().numpy()
     scores = np.exp(vectors @ vectors.T / math.sqrt(vectors.shape[1]))
     expected = scores / scores.sum(1, keepdims=True)
-    for picture in (score_exhibits(WORDS)[1].picture, mask_exhibits(WORDS)[0].picture):
+    for picture in (score_maps(WORDS)[1].picture, mask_maps(WORDS)[0].picture):
         np.testing.assert_allclose(picture.weights, expected, atol=1e-6)
 
 
 def test_rows_sum_to_one_or_to_nothing_where_nothing_may_be_seen():
-    for each in [*score_exhibits(WORDS), *mask_exhibits(WORDS)]:
+    for each in [*score_maps(WORDS), *mask_maps(WORDS)]:
         some = each.picture.allowed.any(1)
         np.testing.assert_allclose(each.picture.weights.sum(1), some.astype(float), atol=1e-5)
         assert not each.picture.weights[~each.picture.allowed].any()
 
 
 def test_under_every_score_the_same_words_find_one_another():
-    for each in score_exhibits(WORDS):
+    for each in score_maps(WORDS):
         for row in (2, 3, 7):
             best = set(np.argsort(each.picture.weights[row])[-WORDS.count(WORDS[row]) :].tolist())
             assert {WORDS[key] for key in best} == {WORDS[row]}, each.name
@@ -81,6 +81,6 @@ def _holds(rule, i, j, left, right):
 
 
 def test_all_masks_differ_on_the_sentence_of_the_demo():
-    drawings = [each.picture.allowed.tobytes() for each in mask_exhibits(WORDS)]
+    drawings = [each.picture.allowed.tobytes() for each in mask_maps(WORDS)]
     assert len(set(drawings)) == len(drawings) == 8
-    assert all(isinstance(each.call.score, ScaledDot) for each in mask_exhibits(WORDS))
+    assert all(isinstance(each.call.score, ScaledDot) for each in mask_maps(WORDS))

@@ -2,11 +2,11 @@ import math
 
 import pytest
 
-from regard.sight.pictures.axes import axis
 from regard.sight.pictures.colours import FAINT, HIDDEN
 from regard.sight.pictures.hues import HUES
 from regard.sight.pictures.plot import Plot, Series, symbol
 from regard.sight.pictures.scene import Box, Dot, Stroke, Words
+from regard.sight.pictures.ticks import axis
 
 
 def plot(xs, ys):

@@ -69,12 +69,14 @@ class Atlas(Drawn):
 
     def terminal(self) -> RenderableType:
         """The atlas for a rich console, two cells to a character."""
-        from regard.sight.pictures.terminal_tiles import Tile, Tiles
+        from regard.sight.pictures.terminal_tiles import TerminalTile, Tiles
 
         rows = []
         for layer, maps in enumerate(self.maps):
             captions = [""] * len(maps) if self.numbers is None else map(_digits, self.numbers[layer])
-            tiles = [Tile(levels=self.levels(layer, h), caption=text) for h, text in enumerate(captions)]
+            tiles = [
+                TerminalTile(levels=self.levels(layer, h), caption=text) for h, text in enumerate(captions)
+            ]
             rows.append((self.layers[layer], tuple(tiles)))
         return Tiles(rows=tuple(rows), columns=self.heads)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 
 from regard.errors import RegardError
-from regard.sight.pictures.axes import Axis, Kind, axis
 from regard.sight.pictures.colours import FAINT, INK
 from regard.sight.pictures.hues import HUES
 from regard.sight.pictures.labels import plain
@@ -15,6 +14,7 @@ from regard.sight.pictures.layout import MARGIN
 from regard.sight.pictures.lettering import length
 from regard.sight.pictures.plot import DASHES, NUMBERS, Plot, Series, symbol
 from regard.sight.pictures.scene import Drawn, Mark, Scene, Stroke, Words, head
+from regard.sight.pictures.ticks import Axis, Kind, axis
 
 _TEXT = 13.0
 _GUTTER = 46.0  # the least room for the numbers on the left, so that charts under one another are in line

@@ -16,7 +16,7 @@ from regard.sight.pictures.heatmap import Heatmap, heatmap
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Exhibit:
+class GalleryMap:
     """One way to look: its name, its equation, what it means, the call and the picture of its weights."""
 
     name: str
@@ -26,20 +26,19 @@ class Exhibit:
     picture: Heatmap
 
 
-def score_exhibits(words: Sequence[str]) -> list[Exhibit]:
+def score_maps(words: Sequence[str]) -> list[GalleryMap]:
     """The six scores over words as they are spelled, without a mask."""
     vectors = spell(words)
     return [
-        _exhibit(words, vectors, name, about, score=score)
-        for name, about, score in _scores(vectors.shape[-1])
+        _map_of(words, vectors, name, about, score=score) for name, about, score in _scores(vectors.shape[-1])
     ]
 
 
-def mask_exhibits(words: Sequence[str]) -> list[Exhibit]:
+def mask_maps(words: Sequence[str]) -> list[GalleryMap]:
     """The masks over words as they are spelled, under the scaled dot product."""
     vectors = spell(words)
     return [
-        _exhibit(words, vectors, "no mask" if mask is None else name, (rule, meaning), mask=mask)
+        _map_of(words, vectors, "no mask" if mask is None else name, (rule, meaning), mask=mask)
         for name, rule, meaning, mask in masks_over(len(words))
     ]
 
@@ -71,7 +70,7 @@ def masks_over(count: int) -> list[tuple[str, str, str, Mask | None]]:
     ]
 
 
-def _exhibit(
+def _map_of(
     words: Sequence[str],
     vectors: Tensor,
     name: str,
@@ -79,12 +78,12 @@ def _exhibit(
     *,
     score: Score | None = None,
     mask: Mask | None = None,
-) -> Exhibit:
+) -> GalleryMap:
     equation, meaning = about
     call = Call.of(vectors, vectors, mask, score=score)
     allowed = None if mask is None else mask.dense(len(words), len(words))
     picture = heatmap(weigh(call), words, words, allowed=allowed, title=name, note=equation)
-    return Exhibit(name=name, equation=equation, meaning=meaning, call=call, picture=picture)
+    return GalleryMap(name=name, equation=equation, meaning=meaning, call=call, picture=picture)
 
 
 def _scores(width: int) -> list[tuple[str, tuple[str, str], Score]]:

@@ -82,7 +82,7 @@ class Overlay(Drawn):
 
     def terminal(self) -> RenderableType:
         """The pictures for a rich console, two pixels to a character; only the weights where there is no colour."""
-        from regard.sight.pictures.terminal_tiles import Tile, Tiles
+        from regard.sight.pictures.terminal_tiles import TerminalTile, Tiles
 
         height, width = self.image.shape[:2]
         columns = 64 if self.wide else 24
@@ -91,7 +91,7 @@ class Overlay(Drawn):
         for index, word in enumerate(self.words):
             small = np.asarray(Image.fromarray(self.lit(index)).resize(size, Image.Resampling.BOX))
             spread = self._spread(index, size[1], size[0])
-            tiles.append(Tile(levels=spread, pixels=small, caption="" if self.wide else word))
+            tiles.append(TerminalTile(levels=spread, pixels=small, caption="" if self.wide else word))
         if self.wide:
             return Tiles(rows=tuple((word, (tile,)) for word, tile in zip(self.words, tiles, strict=True)))
         return Tiles(rows=(("", tuple(tiles)),))

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.sight.pictures.axes import Axis
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, PAPER, Colour
 from regard.sight.pictures.hues import HUES
 from regard.sight.pictures.labels import plain
 from regard.sight.pictures.scene import Box, Dot, Mark, Stroke, Words
+from regard.sight.pictures.ticks import Axis
 
 Point = tuple[float, float | None]
 Place = tuple[float, float]

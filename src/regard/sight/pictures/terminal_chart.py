@@ -13,12 +13,12 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from regard.sight.pictures.axes import Axis, axis
 from regard.sight.pictures.chart import Chart, spread
 from regard.sight.pictures.hues import HUES
 from regard.sight.pictures.labels import plain, shorten
 from regard.sight.pictures.plot import Series
 from regard.sight.pictures.terminal import in_colour
+from regard.sight.pictures.ticks import Axis, axis
 
 _DIM = Style(dim=True)
 _MOST = 100  # columns

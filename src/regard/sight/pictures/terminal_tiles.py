@@ -20,7 +20,7 @@ _DIM = Style(dim=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tile:
+class TerminalTile:
     """Levels [height, width] between 0 and 1, and what is shown for them: pixels, or their own colours."""
 
     levels: NDArray[np.float64]
@@ -58,7 +58,7 @@ class Tile:
 class Tiles:
     """Named rows of pictures, with names above the columns; what does not fit beside goes below."""
 
-    rows: tuple[tuple[str, tuple[Tile, ...]], ...]
+    rows: tuple[tuple[str, tuple[TerminalTile, ...]], ...]
     columns: tuple[str, ...] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:

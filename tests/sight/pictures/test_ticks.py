@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from regard.sight.pictures.axes import axis, ticks_over
+from regard.sight.pictures.ticks import axis, ticks_over
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from regard.data.counting import FIRST
 from regard.models.counter import Counter, CounterConfig
 from regard.sight.pictures.chart import Chart
 from regard.sight.pictures.colours import colour
-from regard.sight.pictures.counting import counting
+from regard.sight.pictures.counter_picture import counting
 from regard.sight.pictures.scene import Box, Words
 
 DIGITS = [[4, 2, 4, 0, 9, 1, 1, 1, 1, 1], [2, 2, 4, 4, 3, 3, 5, 5, 6, 6]]
