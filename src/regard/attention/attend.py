@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
 from regard.attention.choice import askable, choose
+from regard.attention.dispatch import dispatch, observed
 from regard.attention.kernels.additive_fused import fused_additive
 from regard.attention.kernels.blocks import in_blocks
 from regard.attention.kernels.few import few
@@ -19,7 +20,6 @@ from regard.attention.lineage import SharedPast
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
 from regard.attention.scores import Additive, ScaledDot, Score, share
-from regard.attention.seams import attended, through
 from regard.attention.standing import Written
 from regard.data.given import probability, vectors
 from regard.errors import RegardError
@@ -94,9 +94,9 @@ def attend_within(
             return compute(call, value, reach, dropout=dropout, tidied=tidied), None
         return compute(
             asked, value, asked.reach(), dropout=dropout, tidied=False
-        ), None  # changed at the seam
+        ), None  # an observer changed it
 
-    return through(call, value, proceed)
+    return dispatch(call, value, proceed)
 
 
 def attend_beside(
@@ -104,7 +104,7 @@ def attend_beside(
 ) -> Float[Tensor, "rows h 1 dv"]:
     """What each row takes from its own past in a room that several share.
 
-    Whoever stands at the seam is shown the past of every row by itself, as if it had been copied.
+    Observers see the past of every row by itself, as if it had been copied.
     """
     lineage, kept, newest = past.lineage, past.kept, past.newest
     beside = Call(lineage.beside(query), kept.key, None, None, score)
@@ -124,7 +124,7 @@ def attend_beside(
     def together() -> Tensor:
         return lineage.apart(compute(beside, kept.value, reach, dropout=dropout, tidied=True))
 
-    if not attended():
+    if not observed():
         return together()
     apart = past.apart()
     call = Call(query, apart.key, None, None, score)
@@ -134,13 +134,13 @@ def attend_beside(
             return together(), None
         return compute(asked, apart.value, asked.reach(), dropout=dropout), None
 
-    return through(call, apart.value, proceed)
+    return dispatch(call, apart.value, proceed)
 
 
 def compute(
     call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
 ) -> Tensor:
-    """The output of a call that is past the seam."""
+    """The output of a call, without observers."""
     choice = choose(call, reach)
     if reach is not None and choice.kernel == "rows":
         rows = in_rows(call, value, reach)

@@ -15,8 +15,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.dispatch import observed
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
-from regard.attention.seams import attended
 from regard.data.batches import PAD, Sequences
 from regard.decoding.evaluating import evaluating
 from regard.decoding.hypothesis import Hypothesis
@@ -158,7 +158,7 @@ def _unfit(model: nn.Module, source: Any) -> str | None:
         return "the model is not on a GPU"
     if not isinstance(model, Stands) or not is_dataclass(source):
         return f"a {type(model).__name__} changes its shape from step to step"
-    if attended():
+    if observed():
         return "somebody watches or changes attention, which takes Python at every step"
     lengths: Tensor | None = getattr(source, "lengths", None)
     if lengths is None or (len(lengths) > 0 and TRITON_INSTALLED and weight.dtype != torch.float64):

@@ -1,7 +1,7 @@
-"""Bringing torch's own attention to the seam.
+"""Dispatching the attention of torch's own functions to observers.
 
-The functions through which torch models attend are replaced, for a while, by ones that stop at the seam and then
-call the original with the very same arguments. Replacing the function, rather than hooking modules or entering a
+The functions through which torch models attend are replaced, for a while, by ones that show the call to observers and
+then call the original with the very same arguments. Replacing the function, rather than hooking modules or entering a
 mode, is what leaves torch on the path it would have taken: the bits of the output do not change.
 
 Torch's functions accept more than a `Call` can express. Such a call is computed as it is, and recorded with the reason
@@ -24,25 +24,25 @@ from torch.overrides import has_torch_function
 from regard.attention.attend import compute
 from regard.attention.biases import TensorBias
 from regard.attention.call import Call
+from regard.attention.dispatch import dispatch, may_change, notify, notify_missed, wants_logsumexp
 from regard.attention.masks import Mask, causal, keep
 from regard.attention.scores import Dot
-from regard.attention.seams import changing, hearing, miss, tell, through
 from regard.errors import RegardError
 from regard.interop.torch.functional import function_parameters, multi_head_attention_forward
 from regard.interop.torch.heads import torch_call
 from regard.interop.torch.nested import to_dense
 from regard.interop.torch.parameters import Parameters, Static
-from regard.sight.holders import holders
 from regard.sight.logsumexp import LogSumExpCapture, capture_useful, computed_anyway
+from regard.sight.patch_sites import patch_sites
 
 _DOT = Dot()
 
 
 @contextmanager
 def interposed() -> Iterator[None]:
-    """While this lasts, attention computed by torch's functions passes the seam as ours does."""
+    """While this lasts, attention computed by torch's functions is dispatched to observers, as ours is."""
     undo: list[tuple[Any, str, Any]] = []
-    if hasattr(F.scaled_dot_product_attention, "stands_in"):  # somebody has brought them to the seam already
+    if hasattr(F.scaled_dot_product_attention, "stands_in"):  # patched already
         yield
         return
     stand_ins: dict[tuple[Any, str], Callable[..., Any]] = {
@@ -53,7 +53,7 @@ def interposed() -> Iterator[None]:
     }
     originals = {name: getattr(home, name) for home, name in stand_ins}
     try:
-        found = holders(originals)
+        found = patch_sites(originals)
         for (home, name), stand_in in stand_ins.items():
             original = originals[name]
             replacement = wraps(original)(partial(_once, stand_in, original))
@@ -71,7 +71,7 @@ _inside = local()
 
 
 def _once(stand_in: Callable[..., Any], original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Stop at the seam once: while a mode is active, such as a default device, torch calls its functions twice."""
+    """Dispatch a call once: while a mode is active, such as a default device, torch calls its functions twice."""
     if getattr(_inside, stand_in.__name__, False):
         return original(*args, **kwargs)
     setattr(_inside, stand_in.__name__, True)
@@ -94,21 +94,21 @@ def _sdpa(
     try:
         call = sdpa_call(query, key, attn_mask, is_causal=is_causal, scale=options.get("scale"))
     except Exception as error:
-        miss(error)
+        notify_missed(error)
         return _plainly(original, query, key, value, attn_mask, dropout_p, is_causal, **options)
 
     def proceed(asked: Call) -> tuple[Tensor, Tensor | None]:
         if asked is not call:
             return compute(asked, _cast(value), asked.reach(), dropout=dropout_p), None
         if attn_mask is not None or not (
-            capture_useful(query) and (hearing() or computed_anyway(query, key, value))
+            capture_useful(query) and (wants_logsumexp() or computed_anyway(query, key, value))
         ):
             return _plainly(original, query, key, value, attn_mask, dropout_p, is_causal, **options), None
         with LogSumExpCapture() as heard:  # type: ignore[no-untyped-call]
             output = original(query, key, value, attn_mask, dropout_p, is_causal, **options)
         return output, heard.of(query)
 
-    return through(call, value, proceed)
+    return dispatch(call, value, proceed)
 
 
 def _plainly(original: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
@@ -129,7 +129,7 @@ def _plainly(original: Callable[..., Tensor], *args: Any, **options: Any) -> Ten
 
 def _multi_head(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """torch's function goes through scaled_dot_product_attention, but not when it is asked for weights."""
-    if changing() and _bound(*args, **kwargs)["need_weights"]:
+    if may_change() and _bound(*args, **kwargs)["need_weights"]:
         return multi_head_attention_forward(*args, **kwargs)
     answer = original(*args, **kwargs)
     with _understanding():
@@ -203,7 +203,7 @@ def _understanding(within: str = "") -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        miss(error, within)
+        notify_missed(error, within)
 
 
 _MULTI_HEAD = signature(F.multi_head_attention_forward)
@@ -250,7 +250,7 @@ def _tell(
     parameters: Parameters, inputs: tuple[Tensor, Tensor, Tensor], within: str = "", **masks: Any
 ) -> None:
     call, _ = torch_call(parameters, *inputs, is_causal=False, **masks)
-    tell(call, None, within)
+    notify(call, None, within)
 
 
 def sdpa_call(

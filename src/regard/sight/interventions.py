@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from regard.attention.biases import Bias
 from regard.attention.call import Call
+from regard.attention.dispatch import AttentionObserver, observing
 from regard.attention.masks import Mask
 from regard.attention.reach import Extent, Reach
 from regard.attention.scores import Additive
-from regard.attention.seams import Bystander, standing
 from regard.data.given import instance, number, whole
 from regard.errors import RegardError
 from regard.sight.callers import caller, ending_in, module_names, no_module
@@ -98,7 +98,7 @@ def intervene(
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # a fused module cannot be changed from outside
     try:
-        with interposed(), standing(changer):
+        with interposed(), observing(changer):
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fused)
@@ -118,7 +118,7 @@ def _several(change: Any) -> list[Intervention]:
 
 
 @dataclass(eq=False)
-class _Changer(Bystander):
+class _Changer(AttentionObserver):
     names: dict[int, str]
     planned: dict[str, list[Intervention]]
     reached: set[str] = field(default_factory=set)

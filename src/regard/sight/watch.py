@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention.biases import TensorBias
 from regard.attention.call import Call
-from regard.attention.seams import Bystander, reason_of, standing
+from regard.attention.dispatch import AttentionObserver, observing, reason_of
 from regard.errors import RegardError, warn
 from regard.sight.callers import caller, choose_modules, module_names, refuse_captured
 from regard.sight.interpose import interposed
@@ -59,7 +59,7 @@ def watch(
     watcher = _Watcher(
         seen, names, wanted, partial(select, batch=batch, heads=heads), ask if keep == "evidence" else None
     )
-    with interposed(), standing(watcher):
+    with interposed(), observing(watcher):
         yield seen
     said = watcher.blind_spots()
     if said:
@@ -67,7 +67,7 @@ def watch(
 
 
 @dataclass(eq=False)
-class _Watcher(Bystander):
+class _Watcher(AttentionObserver):
     seen: Seen
     names: dict[int, str]
     wanted: frozenset[str]
@@ -80,7 +80,7 @@ class _Watcher(Bystander):
     def __post_init__(self) -> None:
         """Ask kernels for the log-sum-exp only if questions that need it are answered at once."""
         asked = {question if isinstance(question, str) else question[0] for question in self.ask or ()}
-        self.hears = bool(asked - {"entropy", "logsumexp"})
+        self.wants_logsumexp = bool(asked - {"entropy", "logsumexp"})
 
     def see(self, call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None) -> None:
         name = self._wanted(within)

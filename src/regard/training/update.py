@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.seams import attended
+from regard.attention.dispatch import observed
 from regard.data.batches import Batch, Feed
 from regard.errors import RegardError
 from regard.models.protocols import Loss, Trains
@@ -87,7 +87,7 @@ class Updater:
         if self._replay is None:
             sums = self._computed(model, work, stop=stop)
             return Pending(sums, self._metrics, stop=stop)
-        if attended():
+        if observed():
             if self.settings.replay == "compiled":
                 raise RegardError(
                     'replay = "compiled": compiled blocks cannot be watched; train with replay = "recorded" to watch'

@@ -1,23 +1,22 @@
-"""Which modules imported a function by name, and so go on calling it when it is replaced at home."""
+"""Which modules imported a function by name, and so go on calling it after it is replaced in the module it is from."""
 
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-_Holders = dict[str, list[Any]]
 _found: list[
     tuple[object, list[Any]]
-] = []  # what was imported when we looked last, and who may hold a function
+] = []  # what was imported at the last search, and the modules that may hold a function
 
 
-def holders(originals: Mapping[str, Any]) -> _Holders:
+def patch_sites(originals: Mapping[str, Any]) -> dict[str, list[Any]]:
     """For each function, by its name, the modules that hold it under that name.
 
-    Ours are not among them, since ours stop at the seam already; nor are torch's C modules, in which torch looks
-    functions up while a mode is active, and would come by twice.
+    Modules of regard are left out, since their calls are dispatched already; so are torch's C modules, in which torch
+    looks functions up while a mode is active: a call would be dispatched twice.
 
-    There are thousands of modules, so they are looked through again only after an import. What has no spec, such as a
-    notebook, goes on changing, and is looked at every time.
+    There are thousands of modules, so they are searched again only after an import. A module without a spec, such as a
+    notebook, may change at any time and is searched every time.
     """
     imported = (len(sys.modules), next(reversed(sys.modules)))
     if not _found or _found[0][0] != imported:
