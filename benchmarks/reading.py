@@ -17,8 +17,8 @@ from measuring import machine
 
 from regard.data.batches import END, Images, Pairs, Sequences
 from regard.data.digits import SIDE, digit_split
-from regard.data.lines import Report
 from regard.data.reader import MOST, Hand, spoken
+from regard.data.text_lines import Report
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.tasks.telling import splits_of

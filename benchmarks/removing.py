@@ -13,7 +13,7 @@ from typing import Literal
 
 from measuring import machine
 
-from regard.data.lines import Report
+from regard.data.text_lines import Report
 from regard.decoding.evaluating import evaluating
 from regard.runs.folder import RunFolder
 from regard.runs.load import load

@@ -46,14 +46,14 @@ from regard.bench.layers import choose_kinds
 from regard.data.audio import together, tone
 from regard.data.augment import jitter_images
 from regard.data.batches import END, START, Sequences
-from regard.data.counting import count_samples
+from regard.data.corpus import tokenize_pairs
+from regard.data.digit_counts import count_samples
 from regard.data.digits import digit_split, digits
 from regard.data.feeds import PairFeed
-from regard.data.lines import Report
+from regard.data.letter_vectors import spell
 from regard.data.numbers import draw_numbers, english, french, number_pairs
 from regard.data.reader import MOST, spoken
-from regard.data.spelling import spell
-from regard.data.tokenized import tokenize_pairs
+from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.interop import torch as drop_in
 from regard.layers import (

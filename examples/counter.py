@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from regard.data.counting import FIRST, CountFeed, count_samples
+from regard.data.digit_counts import FIRST, CountFeed, count_samples
 from regard.models.counter import Counter, CounterConfig
 from regard.runs.settings import Training
 from regard.sight.pictures.counter_picture import counting

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import regard
-from regard.data.spelling import spell
+from regard.data.letter_vectors import spell
 
 words = ["translate", "the", "watchmen", ":", "les", "gardiens", "<pad>", "<pad>"]
 prompt, real = 4, 6

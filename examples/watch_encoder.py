@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import regard
-from regard.data.spelling import spell
+from regard.data.letter_vectors import spell
 
 torch.manual_seed(0)
 words = [

@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 
 from regard.cli import main
-from regard.data.pairs import Parallel
+from regard.data.records import Parallel
 from regard.runs.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]

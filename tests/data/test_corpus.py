@@ -1,3 +1,5 @@
+"""Corpora, and texts tokenised into them."""
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +8,9 @@ from hypothesis import strategies as st
 
 from regard import RegardError
 from regard.data.batches import END, START, Sequences
-from regard.data.corpus import Corpus
+from regard.data.corpus import Corpus, tokenize, tokenize_pairs
+from regard.data.numbers import number_pairs
+from regard.data.tokenizer import Tokenizer
 
 rows_of_tokens = st.lists(st.lists(st.integers(0, 99), max_size=7), min_size=1, max_size=20)
 
@@ -82,3 +86,27 @@ def test_an_empty_corpus_has_no_samples(as_a_user):
 def test_a_folder_without_room_is_named(tmp_path):
     with pytest.raises(RegardError, match="none"):
         Corpus.of([[1]], vocabulary=9, memory=0, folder=str(tmp_path / "none"))
+
+
+PAIRS = number_pairs(100, seed=0)
+
+
+def rows(corpus: Corpus) -> list[list[int]]:
+    return [corpus[n] for n in range(len(corpus))]
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100, 4096])
+def test_corpora_hold_the_tokens_of_the_texts_in_their_order(piece, monkeypatch):
+    monkeypatch.setattr("regard.data.corpus._PIECE", piece)
+    source = Tokenizer.train((a for a, _ in PAIRS), size=300)
+    target = Tokenizer.train((b for _, b in PAIRS), kind="word")
+    first, second = tokenize_pairs(iter(PAIRS), source, target)
+    assert rows(first) == [source.encode(a) for a, _ in PAIRS]
+    assert rows(second) == [target.encode(b) for _, b in PAIRS]
+    assert rows(tokenize((b for _, b in PAIRS), target)) == rows(second)
+
+
+def test_nothing_becomes_an_empty_corpus():
+    tokenizer = Tokenizer.train(["a"], kind="word")
+    assert len(tokenize([], tokenizer)) == 0
+    assert [*map(len, tokenize_pairs([], tokenizer, tokenizer))] == [0, 0]

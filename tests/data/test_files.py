@@ -5,7 +5,7 @@ import pytest
 from regard import RegardError
 from regard.data import files
 from regard.data.files import Told, bytes_of, only_sound, read_folder, read_table
-from regard.data.lines import Flaw, Report
+from regard.data.text_lines import Flaw, Report
 
 
 def judge(data: bytes) -> bytes | Flaw:

@@ -1,5 +1,8 @@
+"""Pictures from files and from Parquet."""
+
 import os
 import struct
+import sys
 import warnings
 import zlib
 from io import BytesIO
@@ -11,8 +14,8 @@ from PIL import Image
 
 from regard import RegardError
 from regard.data.files import Told, read_folder
-from regard.data.images import Frame, judge_image, read_image, read_images, usable_images
-from regard.data.lines import Flaw, Report
+from regard.data.images import Frame, judge_image, read_image, read_images, read_packed, usable_images
+from regard.data.text_lines import Flaw, Report
 
 RNG = np.random.default_rng(0)
 COLOUR = RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8)
@@ -202,3 +205,56 @@ def test_a_little_file_of_many_pixels_is_refused_before_it_is_unpacked() -> None
     flaw = judge_image(data.getvalue(), Frame(height=4, width=4))
     assert flaw.kind == "too many pixels"
     assert "6000 × 6000 pixels, made to fill memory" in flaw.what
+
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (3, 4, 6), dtype=np.uint8)
+FRAME = Frame(height=4, width=6, channels=1)
+
+
+def png_bytes(values: np.ndarray) -> bytes:
+    file = BytesIO()
+    Image.fromarray(values).save(file, "PNG")
+    return file.getvalue()
+
+
+def table(path, columns: dict) -> str:
+    parquet.write_table(pyarrow.table(columns), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("wrap", [lambda data: data, lambda data: {"bytes": data, "path": None}])
+def test_pictures_and_labels_of_a_table(tmp_path, wrap):
+    path = table(
+        tmp_path / "x.parquet", {"label": [7, 8, 9], "image": [wrap(png_bytes(each)) for each in PIXELS]}
+    )
+    pixels, labels = read_packed(path, FRAME)
+    np.testing.assert_array_equal(pixels[:, 0].numpy(), PIXELS)
+    assert labels == ["7", "8", "9"]
+
+
+def test_bad_rows_are_named_by_number_and_dropped_where_the_policy_says_so(tmp_path):
+    pictures = [png_bytes(PIXELS[0]), b"no", None, png_bytes(PIXELS[1]), png_bytes(PIXELS[2])]
+    columns = {"picture": pictures, "what": ["a", "b", "c", None, " "]}
+    path = table(tmp_path / "x.parquet", columns)
+    with pytest.raises(RegardError, match=r"x\.parquet:2: neither PNG nor JPEG"):
+        read_packed(path, FRAME, columns=["picture", "what"])
+    report = Report()
+    assert read_packed(path, FRAME, columns=[1, 2], policy="skip", report=report)[1] == ["a"]
+    assert report.counts == {"not an image": 1, "no bytes": 1, "not text": 1, "empty": 1}
+
+
+def test_what_is_no_table_of_pictures_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "x").write_text("no")
+    with pytest.raises(RegardError, match="cannot be read as Parquet"):
+        read_packed(str(tmp_path / "x"), FRAME)
+    with pytest.raises(RegardError, match="no such file"):
+        read_packed(str(tmp_path / "y"), FRAME)
+    path = table(tmp_path / "z.parquet", {"image": ["text"], "label": [1]})
+    with pytest.raises(RegardError, match="a str where the bytes of a picture"):
+        read_packed(path, FRAME)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(RegardError, match=r"regard\[parquet\]"):
+        read_packed(path, FRAME)

@@ -6,8 +6,8 @@ import torch
 
 from regard import RegardError
 from regard.data.audio import Recording, tone, wav_of
-from regard.data.lines import Report
 from regard.data.spoken import by_speaker, read_spoken_digits, speakers_of
+from regard.data.text_lines import Report
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "free-spoken-digits" / "recordings.zip"
 

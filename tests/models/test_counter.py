@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard import watch
 from regard.data.batches import Labelled
-from regard.data.counting import FIRST, CountFeed, count_samples
+from regard.data.digit_counts import FIRST, CountFeed, count_samples
 from regard.models.counter import Counter, CounterConfig
 
 

@@ -31,8 +31,7 @@ from regard import (
     score,
     stream,
 )
-from regard.data.batches import Labelled, Packed, Pairs, Sequences
-from regard.data.spans import Spans
+from regard.data.batches import Labelled, Packed, Pairs, Sequences, Spans
 from regard.layers.embedding import Embedding
 from regard.layers.positions import Learned
 from regard.models.objective import cross_entropy

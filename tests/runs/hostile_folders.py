@@ -18,8 +18,8 @@ from regard import RegardError
 from regard.data.audio import Recording, read_recording, wav_of
 from regard.data.idx import read_idx
 from regard.data.images import Frame, read_image
-from regard.data.lines import read_lines
 from regard.data.spoken import read_spoken_digits
+from regard.data.text_lines import read_lines
 from regard.data.tokenizer import Tokenizer
 from regard.models.transformer import TransformerConfig
 from regard.runs.building import build_model

@@ -9,7 +9,7 @@ from runs.small import reader
 
 from regard import RegardError
 from regard.data.batches import END, Both, Images, Pairs, Sequences, Sounds
-from regard.data.lines import Report
+from regard.data.text_lines import Report
 from regard.models import captioner, convolution, fusion, hearing, transcriber, vision
 from regard.models.captioner import RecurrentCaptioner
 from regard.models.convolution import Convolution

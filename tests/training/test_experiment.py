@@ -15,7 +15,7 @@ from runs.small import MODEL, TRAINING, classification, language, numbers, train
 import regard
 from regard import RegardError, RegardWarning
 from regard.attention.masks import lengths
-from regard.data.lines import Report
+from regard.data.text_lines import Report
 from regard.models.encoded import through
 from regard.runs.folder import RunFolder
 from regard.runs.load import load

@@ -1,4 +1,8 @@
-"""Batches: what a model is handed at once. Sequences are filled up at the right, and know their lengths."""
+"""Batches: what a model is handed at once. Sequences are padded at the right and carry their lengths.
+
+The ranges of their numbers are found on the host, before a batch is sent to a GPU. An index past the end of a table is a
+device-side assert on a GPU, which ends all use of the GPU in the process; checking there first would make the host wait.
+"""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -10,11 +14,45 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from regard.data.spans import Span, Spans, sent, span_of
 from regard.errors import RegardError
 
 PAD, START, END, UNKNOWN = 0, 1, 2, 3  # the first tokens of every vocabulary
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
+
+Span = tuple[int, int]  # the smallest and the largest of some whole numbers
+
+
+@dataclass(frozen=True)
+class Spans:
+    """The ranges of the tokens of some texts and of their lengths."""
+
+    tokens: Span
+    lengths: Span
+    total: int  # of the lengths
+
+    @classmethod
+    def of(cls, tokens: Int[Tensor, "*any"], lengths: Int[Tensor, " b"]) -> "Spans":
+        """Synchronises once if the tensors are on a GPU."""
+        parts = [*_ends(tokens), *_ends(lengths), lengths.sum()]
+        numbers: list[int] = torch.stack([part.long() for part in parts]).tolist()
+        return cls((numbers[0], numbers[1]), (numbers[2], numbers[3]), numbers[4])
+
+
+def span_of(numbers: Int[Tensor, "*any"]) -> Span:
+    """The smallest and the largest; 0 and 0 of none. Synchronises if they are on a GPU."""
+    least, most = torch.stack(_ends(numbers)).tolist()
+    return least, most
+
+
+def sent(texts: Any, device: torch.device | str) -> Spans | None:
+    """The spans of texts (`Sequences` or `Packed`) that are sent to a device, where that needs no synchronisation."""
+    leaving = texts.tokens.device.type == "cpu" != torch.device(device).type
+    return Spans.of(texts.tokens, texts.lengths) if leaving else texts.spans
+
+
+def _ends(numbers: Tensor) -> tuple[Tensor, Tensor]:
+    least, most = torch.aminmax(numbers if numbers.numel() else numbers.new_zeros(1))
+    return least, most
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +66,7 @@ class Sequences:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> "Sequences":
-        """Lists of tokens, filled up with PAD to the longest."""
+        """Lists of tokens, padded to the longest."""
         if not rows:
             raise RegardError("a batch of no sequences")
         longest = max(map(len, rows))
@@ -153,7 +191,7 @@ class Images:
 
 @dataclass(frozen=True, eq=False)
 class Sounds:
-    """Some recordings at one rate, numbers from −1 to 1, filled up with zeros at the right."""
+    """Some recordings at one rate, numbers from −1 to 1, padded with zeros at the right."""
 
     samples: Float[Tensor, "b n"]
     lengths: Int[Tensor, " b"]

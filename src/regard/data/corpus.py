@@ -1,15 +1,20 @@
-"""A corpus: many sequences of tokens, held as one long row of small numbers; in a file when there are too many."""
+"""A corpus: many sequences of tokens, held as one array of small integers; in a file when there are too many.
+
+Texts are read, tokenised and stored in pieces, so that no text need fit into memory.
+"""
 
 import tempfile
 from array import array
-from collections.abc import Iterable, Sequence
-from typing import IO
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import IO, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from regard.data.batches import PAD, Packed, Sequences
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 
 MEMORY = 1 << 30  # bytes of tokens held before they go to a file
@@ -169,3 +174,33 @@ class CorpusBuilder:
                 f"{folder}: no room for {self._held} bytes of tokens ({error.strerror})"
             ) from None
         self._parts = []
+
+
+_TEXTS = 4096  # texts tokenized at once
+Item = TypeVar("Item")
+
+
+def tokenize(texts: Iterable[str], tokenizer: Tokenizer, *, memory: int = MEMORY) -> Corpus:
+    """The tokens of every text."""
+    rows = (row for piece in _pieces(texts) for row in tokenizer.encode_all(piece))
+    return Corpus.of(rows, vocabulary=tokenizer.size, memory=memory)
+
+
+def tokenize_pairs(
+    pairs: Iterable[tuple[str, str]], source: Tokenizer, target: Tokenizer, *, memory: int = MEMORY
+) -> tuple[Corpus, Corpus]:
+    """The tokens of both sides, by one tokenizer (given twice) or by two."""
+    builders = [CorpusBuilder(vocabulary=side.size, memory=memory // 2) for side in (source, target)]
+    for piece in _pieces(pairs):
+        for builder, tokenizer, texts in zip(
+            builders, (source, target), zip(*piece, strict=True), strict=True
+        ):
+            for row in tokenizer.encode_all(texts):
+                builder.add(row)
+    return builders[0].build(), builders[1].build()
+
+
+def _pieces(items: Iterable[Item]) -> Iterator[list[Item]]:
+    left = iter(items)
+    while piece := [*islice(left, _TEXTS)]:
+        yield piece

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from regard.data.headers import Column, Wanted
-from regard.data.lines import LONGEST, Dealing, Flaw, Policy, Report, dealing, flaw_of
-from regard.data.matching import matching
 from regard.data.records import read_records
+from regard.data.tables import Column, Wanted
+from regard.data.text_lines import LONGEST, Dealing, Flaw, Policy, Report, dealing, flaw_of, matching
 from regard.errors import RegardError
 
 MOST_BYTES = 512 << 20  # of one file: a picture of 50 megapixels, not compressed at all, takes less

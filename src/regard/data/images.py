@@ -1,15 +1,15 @@
 """Pictures: PNG and JPEG, as numbers from 0 to 1 at the size a model wants.
 
-What a file is, its first bytes say and not its name. What is done with what is in it:
+The format is told by the first bytes, not by the name. What is done with the contents:
 
 - grey, black and white, colour and palette pictures become grey (ITU-R 601 luma) or RGB, as asked
-- a JPEG that says it lies on its side is turned upright
-- an alpha channel is dropped where nothing is transparent, and refused otherwise: nobody said what lies behind
-- 16 bits a channel and CMYK are refused: how to make them 8-bit RGB is the choice of who has them
+- a JPEG with an orientation tag is turned upright
+- an alpha channel is dropped where nothing is transparent, and refused otherwise: the background is unknown
+- 16 bits a channel and CMYK are refused: there are several ways to make them 8-bit RGB
 - more than 50 megapixels are refused by the header alone, before anything is unpacked
 
-A picture of another size is scaled, its proportions kept, until it just covers the size asked for, and what stands
-over is cut off equally at both sides.
+A picture of another size is scaled, its proportions kept, until it just covers the size asked for, and what
+is left over is cropped equally at both sides. Pictures may also come as PNG or JPEG bytes in a column of a Parquet file.
 """
 
 import struct
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -27,8 +27,10 @@ from torch import Tensor
 
 from regard.data.bounded import grows_too_much
 from regard.data.files import Told, only_sound, read_each, read_one
-from regard.data.lines import Flaw, Policy, Report
-from regard.data.ranges import as_pixels
+from regard.data.given import as_pixels
+from regard.data.records import rows_of_parquet
+from regard.data.tables import Column, Wanted
+from regard.data.text_lines import Flaw, Policy, Report, dealing
 from regard.errors import RegardError
 
 MOST_PIXELS = 50_000_000
@@ -168,3 +170,45 @@ def _announced_by_jpeg(data: bytes) -> tuple[int, int] | Flaw:
             found = (width, height)
         place += 2 + length
     return found if found != (0, 0) else Flaw("broken", "a broken or truncated picture (it says no size)")
+
+
+def read_packed(
+    path: str,
+    frame: Frame,
+    *,
+    usual: tuple[str, str] = ("image", "label"),
+    columns: Sequence[Column] | None = None,
+    policy: Policy = "error",
+    report: Report | None = None,
+) -> tuple[UInt8[Tensor, "n channels height width"], list[str]]:
+    """The pictures of a file that can be used, and the label or text of each (columns of the usual names, or those given).
+
+    The first column holds bytes, or structures with bytes in them, as sets of pictures are commonly shared.
+    """
+    dealt = dealing("row", policy, report)
+    pixels, texts = [], []
+    wanted = Wanted(usual=usual, columns=columns)
+    for number, (names, (value, told)) in enumerate(rows_of_parquet(path, wanted, together=64), start=1):
+        dealt.report.layouts[path] = f"columns {' and '.join(map(repr, names))}"
+        data, text = _data(value, told), str(told)
+        picture = data if isinstance(data, Flaw) else judge_image(data, frame)
+        if isinstance(picture, Flaw):
+            dealt.drop(path, number, picture)
+        else:
+            pixels.append(picture)
+            texts.append(text)
+    if not pixels:
+        raise RegardError(f"{path}: no picture in it can be used{dealt.report.reasons}")
+    return torch.stack(pixels), texts
+
+
+def _data(value: Any, told: Any) -> bytes | Flaw:
+    if isinstance(value, dict):
+        value = value.get("bytes")
+    if not isinstance(value, bytes):
+        return Flaw("no bytes", f"a {type(value).__name__} where the bytes of a picture are wanted")
+    if not isinstance(told, str | int | float):
+        return Flaw("not text", f"a {type(told).__name__} where a label or a text is wanted")
+    if not str(told).strip():
+        return Flaw("empty", "the label or the text is empty")
+    return value

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.data.audio import judge_wav
 from regard.data.bounded import check_growth, opened
 from regard.data.files import MOST_BYTES, bytes_of
-from regard.data.lines import Flaw, Policy, Report, dealing
+from regard.data.text_lines import Flaw, Policy, Report, dealing
 from regard.errors import RegardError
 
 _NAME = re.compile(r"([0-9])_([A-Za-z][A-Za-z-]*)_([0-9]{1,6})\.wav")

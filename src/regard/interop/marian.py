@@ -19,8 +19,7 @@ from torch import Tensor
 
 from regard.data.atomic import write_atomically
 from regard.data.batches import END, PAD, START
-from regard.data.bounded import opened, read_text
-from regard.data.notation import parse_settings
+from regard.data.bounded import opened, parse_settings, read_text
 from regard.errors import RegardError
 from regard.interop.settings import refuse_other_settings
 from regard.models.transformer import Transformer, TransformerConfig

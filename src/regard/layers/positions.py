@@ -15,8 +15,8 @@ from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.data.batches import span_of
 from regard.data.given import integers, vectors, whole
-from regard.data.spans import span_of
 from regard.errors import RegardError
 
 

@@ -17,7 +17,7 @@ from regard.attention.call import Call
 from regard.attention.multihead import HeadSizes, MultiHeadAttention
 from regard.attention.weights import weigh
 from regard.data.batches import Labelled, Sequences
-from regard.data.counting import CLASSES, VOCABULARY
+from regard.data.digit_counts import CLASSES, VOCABULARY
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.pooling import AttentionPooling

@@ -1,7 +1,7 @@
 """Whether a model can read a batch: tokens that its tables have, labels that it has classes for, lengths that fit.
 
 Checked where a batch enters a model, before anything is computed. On a GPU this needs no synchronisation if the ranges of the
-batch were found before its transfer (`regard.data.spans`); while a CUDA graph is captured nothing is checked.
+batch were found before its transfer (`regard.data.batches`); while a CUDA graph is captured nothing is checked.
 """
 
 from typing import Any
@@ -10,9 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.data.batches import Images, Labelled, Packed, Pairs, Sequences, Sounds, Texts
+from regard.data.batches import Images, Labelled, Packed, Pairs, Sequences, Sounds, Spans, Texts, span_of
 from regard.data.given import instance, integers, told, vectors
-from regard.data.spans import Spans, span_of
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.positions import recording

@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from regard.data.pairs import Parallel
+from regard.data.records import Parallel
 from regard.errors import warn
 from regard.runs.recipe import Recipe
 from regard.runs.settings import ImageData, LabelledData, PairData, SoundData, SpokenData, TextData

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from regard import __version__
 from regard.data.atomic import write_atomically
-from regard.data.pairs import Parallel
+from regard.data.records import Parallel
 from regard.runs.folder import RunFolder
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe

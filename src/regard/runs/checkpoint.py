@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from regard.data.bounded import opened
-from regard.data.notation import parse_settings
+from regard.data.bounded import opened, parse_settings
 from regard.errors import RegardError
 from regard.runs.tensor_file import Header, load_tensors, read_header
 

@@ -4,8 +4,7 @@ import math
 import os
 from collections.abc import Callable
 
-from regard.data.bounded import opened, read_text
-from regard.data.notation import parse_json
+from regard.data.bounded import opened, parse_json, read_text
 from regard.errors import RegardError
 from regard.runs.checkpoint import called
 from regard.runs.folder import RunFolder

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.atomic import write_atomically
-from regard.data.headers import Column
-from regard.data.lines import Report
-from regard.data.pairs import Parallel
+from regard.data.records import Parallel
+from regard.data.tables import Column
+from regard.data.text_lines import Report
 from regard.errors import RegardError
 from regard.runs.anchoring import anchored
 from regard.runs.chosen import run_of

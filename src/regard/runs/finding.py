@@ -8,8 +8,7 @@ from typing import Any
 
 import yaml
 
-from regard.data.bounded import read_text
-from regard.data.notation import parse_yaml
+from regard.data.bounded import parse_yaml, read_text
 from regard.errors import RegardError
 from regard.runs.reading import build, place, plain
 from regard.runs.recipe import PRESETS, Recipe

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from regard.data.atomic import tidy, unfinished_in
 from regard.data.batches import END, PAD, START
-from regard.data.bounded import read_text
-from regard.data.notation import parse_settings
+from regard.data.bounded import parse_settings, read_text
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
 from regard.runs.digests import SUMS, Digests

@@ -10,8 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from regard.data.bounded import PathName, opened
-from regard.data.notation import parse_settings
+from regard.data.bounded import PathName, opened, parse_settings
 from regard.errors import RegardError
 
 MOST_HEADER = 16 << 20  # bytes; a hundred thousand tensors take about that

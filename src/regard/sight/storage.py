@@ -17,7 +17,7 @@ from regard.attention.masks import Mask
 from regard.attention.reach import Extent
 from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score
 from regard.data.atomic import write_atomically
-from regard.data.notation import parse_json
+from regard.data.bounded import parse_json
 from regard.errors import RegardError
 from regard.runs.tensor_file import load_tensors, read_header
 from regard.sight.evidence import rectangle

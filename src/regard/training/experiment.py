@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard.data.lines import Report
+from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.evaluating import evaluating
 from regard.models.recurrent import RecurrentConfig

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from regard.data.bounded import read_text
-from regard.data.notation import parse_json
+from regard.data.bounded import parse_json, read_text
 from regard.errors import RegardError
 from regard.runs.checkpoint import found
 from regard.runs.finding import changed

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.atomic import write_atomically
-from regard.data.bounded import read_text
-from regard.data.notation import parse_settings
-from regard.data.pairs import Parallel
+from regard.data.bounded import parse_settings, read_text
+from regard.data.records import Parallel
 from regard.runs.folder import RunFolder
 from regard.runs.recipe import Recipe
 from regard.runs.tasks.prepared import located

@@ -10,7 +10,7 @@ from runs.small import MODEL, TRAINING, trained
 
 from regard import RegardError
 from regard.data.digits import digit_split, digits
-from regard.data.lines import Report
+from regard.data.text_lines import Report
 from regard.runs.evaluating import evaluate_run
 from regard.runs.finding import resolve
 from regard.runs.load import load

@@ -4,7 +4,7 @@ import random
 
 import torch
 
-from regard.data.senses import HeldPictures
+from regard.data.media_feeds import HeldPictures
 from regard.runs.tasks.pools import Pool, completed
 
 

@@ -6,7 +6,7 @@ from runs.small import MODEL, TRAINING, hearing, trained, write_spoken
 
 from regard import RegardError
 from regard.data.audio import Recording, read_recording, tone, wav_of
-from regard.data.lines import Report
+from regard.data.text_lines import Report
 from regard.runs.evaluating import evaluate_run
 from regard.runs.finding import resolve
 from regard.runs.load import load

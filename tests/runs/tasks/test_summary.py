@@ -18,7 +18,7 @@ from runs.small import (
 
 from regard import RegardError
 from regard.data.audio import Recording, tone, wav_of
-from regard.data.lines import Report
+from regard.data.text_lines import Report
 from regard.runs.finding import resolve
 from regard.runs.tasks import prepare
 from regard.runs.tasks.summary import summary

@@ -7,8 +7,8 @@ from runs.small import MODEL, TRAINING, reader, trained
 
 from regard import RegardError
 from regard.data.digits import digit_split, digits
-from regard.data.lines import Report
 from regard.data.numbers import french
+from regard.data.text_lines import Report
 from regard.runs.evaluating import evaluate_run
 from regard.runs.load import load
 from regard.runs.tasks import prepare

@@ -7,7 +7,7 @@ from sight.pictures.drawn import printed
 
 from regard import RegardError
 from regard.data.batches import Labelled, Sequences
-from regard.data.counting import FIRST
+from regard.data.digit_counts import FIRST
 from regard.models.counter import Counter, CounterConfig
 from regard.sight.pictures.chart import Chart
 from regard.sight.pictures.colours import colour

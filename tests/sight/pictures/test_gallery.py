@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard import ScaledDot
-from regard.data.spelling import spell
+from regard.data.letter_vectors import spell
 from regard.sight.pictures.gallery import mask_maps, masks_over, score_maps
 
 WORDS = ["who", "watches", "the", "watchmen", "while", "the", "watchmen", "watch", "the", "watch"]

@@ -4,7 +4,7 @@ import torch
 from PIL import Image
 
 from regard import RegardError, causal, weigh
-from regard.data.spelling import spell
+from regard.data.letter_vectors import spell
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, PAPER, code, colour
 from regard.sight.pictures.heatmap import heatmap
 from regard.sight.pictures.layout import amount, place

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from regard.data.lines import Report
+from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.models.captioner import CaptionerConfig, RecurrentCaptionerConfig
 from regard.models.transcriber import TranscriberConfig

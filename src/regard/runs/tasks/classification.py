@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from torch import nn
 
+from regard.data.corpus import tokenize
 from regard.data.feeds import LabelledFeed
-from regard.data.lines import Report
-from regard.data.pairs import read_labelled
-from regard.data.tokenized import tokenize
+from regard.data.records import read_labelled
+from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.models.classifier import ClassifierConfig

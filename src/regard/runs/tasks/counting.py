@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from regard.data.counting import VOCABULARY, CountFeed
+from regard.data.digit_counts import VOCABULARY, CountFeed
 from regard.errors import RegardError
 from regard.models.counter import CounterConfig
 from regard.runs.metrics import Metric

@@ -7,11 +7,10 @@ from itertools import islice
 
 from torch import nn
 
+from regard.data.corpus import tokenize
 from regard.data.feeds import StreamFeed, TextFeed
-from regard.data.lines import Report, read_lines
-from regard.data.matching import matching
-from regard.data.pairs import read_text
-from regard.data.tokenized import tokenize
+from regard.data.records import read_text
+from regard.data.text_lines import Report, matching, read_lines
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.models.language import LanguageConfig

@@ -5,10 +5,9 @@ from typing import Literal
 
 from regard.data.digits import digit_split, digits
 from regard.data.idx import read_mnist
-from regard.data.images import Frame, read_images, usable_images
-from regard.data.lines import Report
-from regard.data.packed import read_packed
-from regard.data.senses import FilePictures, HeldPictures, Pictures
+from regard.data.images import Frame, read_images, read_packed, usable_images
+from regard.data.media_feeds import FilePictures, HeldPictures, Pictures
+from regard.data.text_lines import Report
 from regard.errors import RegardError
 from regard.runs.settings import DigitData, ImageData
 from regard.runs.tasks.pools import HELD, Pool, completed, names_of, read_told

@@ -8,12 +8,12 @@ from typing import Generic, TypeVar
 
 from torch import Tensor
 
-from regard.data.ahead import Ahead
 from regard.data.audio import together
 from regard.data.batches import AnyBatch, Feed, Images, Sounds
 from regard.data.files import Told, read_folder, read_table
-from regard.data.lines import Report
-from regard.data.senses import FilePictures, FileRecordings, Numbered
+from regard.data.media_feeds import FilePictures, FileRecordings, Numbered
+from regard.data.prefetch import Prefetch
+from regard.data.text_lines import Report
 from regard.errors import RegardError
 from regard.runs.settings import ImageData, SoundData
 from regard.runs.tasks.translation import SAMPLES, split_of
@@ -91,6 +91,6 @@ def completed(pools: dict[str, Pool[Inputs]], share: float) -> dict[str, Pool[In
     return {**pools, **{split: every.some(numbers) for split, numbers in chosen.items()}}
 
 
-def ahead(feed: Feed[AnyBatch], inputs: Numbered) -> Feed[AnyBatch]:
+def prefetched(feed: Feed[AnyBatch], inputs: Numbered) -> Feed[AnyBatch]:
     """The feed; read ahead of being asked if its inputs are on disk."""
-    return Ahead(feed) if isinstance(inputs, FilePictures | FileRecordings) else feed
+    return Prefetch(feed) if isinstance(inputs, FilePictures | FileRecordings) else feed

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from regard.data.augment import Jitter, SoundJitter
+from regard.data.digit_match import DigitMatchFeed, Senses
 from regard.data.digits import SIDE, digit_split, digits
-from regard.data.lines import Report
-from regard.data.same import SameFeed, Senses
-from regard.data.senses import Recordings
+from regard.data.media_feeds import Recordings
+from regard.data.text_lines import Report
 from regard.errors import RegardError
 from regard.models.fusion import FusionConfig
 from regard.runs.metrics import Metric
@@ -51,7 +51,7 @@ def prepare(recipe: Recipe, report: Report) -> Prepared:
     )
 
 
-def _samples(feed: SameFeed) -> list[tuple[str, str]]:
+def _samples(feed: DigitMatchFeed) -> list[tuple[str, str]]:
     count = min(SAMPLES, feed.samples)
     senses = feed.senses
     return [
@@ -74,7 +74,7 @@ def checked(recipe: Recipe) -> tuple[SameData, FusionConfig]:
     return data, config
 
 
-def feed_of(recipe: Recipe, split: str, report: Report) -> SameFeed:
+def feed_of(recipe: Recipe, split: str, report: Report) -> DigitMatchFeed:
     """The pairs of a split, jittered in training alone."""
     data, config = checked(recipe)
     pixels, labels = digits()
@@ -87,7 +87,7 @@ def feed_of(recipe: Recipe, split: str, report: Report) -> SameFeed:
         said=torch.tensor([int(each) for each in heard.told]),
     )
     train = split == "train"
-    return SameFeed(
+    return DigitMatchFeed(
         senses,
         seed={"train": recipe.seed, "valid": _VALID, "test": _TEST}[split],
         rows=recipe.training.batch,

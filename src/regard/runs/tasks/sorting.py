@@ -8,8 +8,8 @@ from torch import nn
 
 from regard.data.batches import Feed
 from regard.data.digits import SIDE
-from regard.data.lines import Report
-from regard.data.senses import ImageFeed, SoundFeed
+from regard.data.media_feeds import ImageFeed, SoundFeed
+from regard.data.text_lines import Report
 from regard.errors import RegardError
 from regard.models.convolution import ConvolutionConfig
 from regard.models.hearing import HearingConfig
@@ -18,7 +18,7 @@ from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.settings import DigitData, ImageData, SoundData, SpokenData
 from regard.runs.tasks import pictures, sounds
-from regard.runs.tasks.pools import Pool, ahead
+from regard.runs.tasks.pools import Pool, prefetched
 from regard.runs.tasks.prepared import Prepared, counted, likelihood
 from regard.runs.tasks.translation import SPLITS
 
@@ -78,7 +78,7 @@ def feed_of(recipe: Recipe, pool: Pool[Any], labels: Sequence[str], split: str) 
         seed=recipe.seed,
         jitter=data.jitter if split == "train" else None,
     )
-    return ahead(feed, pool.inputs)
+    return prefetched(feed, pool.inputs)
 
 
 def _fitted(recipe: Recipe, classes: int) -> VisionConfig | ConvolutionConfig | HearingConfig:

@@ -3,12 +3,11 @@
 import os
 from typing import Literal
 
-from regard.data.audio import read_sounds, usable_sounds
-from regard.data.lines import Report
+from regard.data.audio import read_sounds, resample, usable_sounds
+from regard.data.media_feeds import FileRecordings, HeldRecordings, Recordings
 from regard.data.numbers import english
-from regard.data.resampling import resample
-from regard.data.senses import FileRecordings, HeldRecordings, Recordings
 from regard.data.spoken import by_speaker, read_spoken_digits
+from regard.data.text_lines import Report
 from regard.runs.settings import SoundData, SpokenData
 from regard.runs.tasks.pools import HELD, Pool, completed, names_of, read_told
 from regard.runs.tasks.prepared import located

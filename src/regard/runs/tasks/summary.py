@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from regard.data.lines import Report
+from regard.data.text_lines import Report
 from regard.runs.tasks.prepared import Prepared
 
 _FILES, _CLASSES, _LETTERS = 5, 20, 70

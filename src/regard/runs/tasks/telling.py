@@ -9,12 +9,12 @@ from torch import nn
 
 from regard.data.augment import Jitter
 from regard.data.batches import Batch, Feed, Images
+from regard.data.corpus import tokenize
 from regard.data.digits import SIDE, digit_split
-from regard.data.lines import Report
+from regard.data.media_feeds import CaptionFeed, TranscriptFeed
 from regard.data.numbers import french
 from regard.data.reader import WIDTH, Hand, ReaderFeed
-from regard.data.senses import CaptionFeed, TranscriptFeed
-from regard.data.tokenized import tokenize
+from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.models.captioner import CaptionerConfig, RecurrentCaptionerConfig
@@ -24,7 +24,7 @@ from regard.runs.metrics import Metric, transcription_metrics, translation_metri
 from regard.runs.recipe import Recipe
 from regard.runs.settings import Decoding, ImageData, SoundData, SpokenData, StripData
 from regard.runs.tasks import pictures, sounds
-from regard.runs.tasks.pools import Pool, ahead
+from regard.runs.tasks.pools import Pool, prefetched
 from regard.runs.tasks.prepared import Prepared, likelihood, too_long
 from regard.runs.tasks.translation import SAMPLES, trained
 
@@ -153,7 +153,7 @@ def _split(recipe: Recipe, pool: Pool[Any], split: str, kind: Any) -> Split:
             jitter = data.jitter
         texts = tokenize(used.told, tokenizer)
         made = kind(used.inputs, texts, rows=recipe.training.batch, seed=recipe.seed, jitter=jitter)
-        return ahead(made, used.inputs), len(pool.told) - len(used.told)
+        return prefetched(made, used.inputs), len(pool.told) - len(used.told)
 
     def questions() -> Iterator[Asked]:
         for start in range(0, len(pool.told), ROWS):

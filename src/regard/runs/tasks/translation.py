@@ -8,11 +8,11 @@ from typing import Protocol, runtime_checkable
 
 from torch import nn
 
+from regard.data.corpus import tokenize_pairs
 from regard.data.feeds import PairFeed
-from regard.data.lines import Report
 from regard.data.numbers import Part, number_pairs
-from regard.data.pairs import Parallel, Place, read_pairs
-from regard.data.tokenized import tokenize_pairs
+from regard.data.records import Parallel, Place, read_pairs
+from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.models.recurrent import RecurrentConfig

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.data.batches import Labelled, Sequences
-from regard.data.counting import FIRST
+from regard.data.digit_counts import FIRST
 from regard.errors import RegardError
 from regard.models.counter import Counter
 from regard.sight.pictures.colours import FAINT, HATCH, INK, PAPER, Colour, code, colour

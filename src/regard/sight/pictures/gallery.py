@@ -11,7 +11,7 @@ from regard.attention.call import Call
 from regard.attention.masks import Mask, causal, documents, lengths, prefix, window
 from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score
 from regard.attention.weights import weigh
-from regard.data.spelling import spell
+from regard.data.letter_vectors import spell
 from regard.sight.pictures.heatmap import Heatmap, heatmap
 
 

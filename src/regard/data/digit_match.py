@@ -19,7 +19,7 @@ from regard.data.augment import Jitter, SoundJitter, jitter_images, jitter_sound
 from regard.data.batches import Both, Images, Labelled, Sounds
 from regard.data.draws import uniform
 from regard.data.feeds import Fresh
-from regard.data.ranges import as_pixels, as_samples
+from regard.data.given import as_pixels, as_samples
 from regard.errors import RegardError
 
 DIFFERENT, SAME = 0, 1
@@ -30,7 +30,7 @@ SILENCE = 4000  # samples that stand for a sound that was taken away
 class Senses:
     """Pictures and sounds of some classes, from which pairs are drawn."""
 
-    pixels: Shaped[Tensor, "n channels height width"]  # floats or whole numbers, see data/ranges
+    pixels: Shaped[Tensor, "n channels height width"]  # floats or whole numbers, see data/given
     shown: Int[Tensor, " n"]  # the class of every picture
     sounds: Sequence[Shaped[Tensor, " _"]]
     said: Int[Tensor, " m"]  # the class of every sound
@@ -47,7 +47,7 @@ class Senses:
             )
 
 
-class SameFeed(Fresh):
+class DigitMatchFeed(Fresh):
     """Pairs that no epoch repeats: epoch e has the numbers from e × samples on."""
 
     def __init__(

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard import RegardError, ScaledDot
-from regard.data.spelling import pieces, spell
+from regard.data.letter_vectors import pieces, spell
 
 
 def test_a_word_is_its_pieces_with_its_ends_marked():

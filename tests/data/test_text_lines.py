@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from regard import RegardError
-from regard.data.lines import Flaw, Problem, Report, judged, read_lines
+from regard.data.text_lines import Flaw, LineProblem, Report, judged, read_lines
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_line_ends_at_a_newline_and_nowhere_else(file, content, lines):
 
 
 def test_pieces_of_reading_do_not_show(file, monkeypatch):
-    monkeypatch.setattr("regard.data.lines._PIECE", 3)
+    monkeypatch.setattr("regard.data.text_lines._PIECE", 3)
     content = "one\r\ntwo é😀\n\nfour\r".encode()
     assert [*read_lines(file(content))] == ["one", "two é😀", "", "four"]
     assert [*read_lines(file(gzip.compress(content)))] == ["one", "two é😀", "", "four"]
@@ -84,7 +84,7 @@ def test_a_flaw_keeps_its_place_among_the_lines(file):
 @pytest.mark.parametrize("letter", ["x", "é", "😀"])
 @pytest.mark.parametrize("piece", [83, 1 << 20])  # bytes: the end of a line may come with the next piece
 def test_the_limit_counts_characters(file, letter, piece, monkeypatch):
-    monkeypatch.setattr("regard.data.lines._PIECE", piece)
+    monkeypatch.setattr("regard.data.text_lines._PIECE", piece)
     path = file(("\ufeff" + letter * 20 + "\r\n" + letter * 21 + "\n").encode())
     assert [*read_lines(path, limit=20, policy="skip")] == [letter * 20]
 
@@ -127,8 +127,8 @@ def test_a_line_without_end_is_given_up(file, policy, tmp_path):
 
 
 def test_many_long_lines_are_not_one_without_end(file, monkeypatch):
-    monkeypatch.setattr("regard.data.lines._ENDLESS", 1000)
-    monkeypatch.setattr("regard.data.lines._PIECE", 7)
+    monkeypatch.setattr("regard.data.text_lines._ENDLESS", 1000)
+    monkeypatch.setattr("regard.data.text_lines._PIECE", 7)
     report = Report()
     assert [
         *read_lines(
@@ -139,8 +139,8 @@ def test_many_long_lines_are_not_one_without_end(file, monkeypatch):
 
 
 def test_a_limit_may_be_larger_than_what_is_given_up(file, monkeypatch):
-    monkeypatch.setattr("regard.data.lines._ENDLESS", 10)
-    monkeypatch.setattr("regard.data.lines._PIECE", 7)
+    monkeypatch.setattr("regard.data.text_lines._ENDLESS", 10)
+    monkeypatch.setattr("regard.data.text_lines._PIECE", 7)
     assert [*read_lines(file(b"x" * 90), limit=100)] == ["x" * 90]
     with pytest.raises(RegardError, match="no end of this line"):
         [*read_lines(file(b"x" * 2000), limit=100, policy="skip")]
@@ -196,7 +196,7 @@ def test_a_file_that_may_not_be_read(file, monkeypatch):
 
 
 def test_a_problem_prints_as_one_line():
-    assert str(Problem("f", 3, "wrong", "dropped")) == "f:3: wrong, dropped"
+    assert str(LineProblem("f", 3, "wrong", "dropped")) == "f:3: wrong, dropped"
 
 
 def test_a_policy_that_is_none_is_refused(file, as_a_user):

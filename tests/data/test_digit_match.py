@@ -5,8 +5,8 @@ import torch
 from regard import RegardError
 from regard.data.augment import Jitter, SoundJitter
 from regard.data.batches import Feed
+from regard.data.digit_match import DIFFERENT, SAME, DigitMatchFeed, Senses
 from regard.data.draws import uniform
-from regard.data.same import DIFFERENT, SAME, SameFeed, Senses
 
 SHOWN = torch.tensor([n % 10 for n in range(70)])
 SAID = torch.tensor([n * 3 % 10 for n in range(40)])
@@ -18,7 +18,7 @@ SENSES = Senses(pixels=PIXELS, shown=SHOWN, sounds=SOUNDS, said=SAID)
 
 
 def drawn(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    pictures, sounds, labels = SameFeed(SENSES, seed=seed).drawn(range(count))
+    pictures, sounds, labels = DigitMatchFeed(SENSES, seed=seed).drawn(range(count))
     return SHOWN[pictures].numpy(), SAID[sounds].numpy(), np.array(labels)
 
 
@@ -38,13 +38,13 @@ def test_neither_sense_alone_can_tell():
 
 
 def test_every_picture_and_every_sound_is_met():
-    pictures, sounds, _ = SameFeed(SENSES, seed=0).drawn(range(4_000))
+    pictures, sounds, _ = DigitMatchFeed(SENSES, seed=0).drawn(range(4_000))
     assert set(pictures) == set(range(70))
     assert set(sounds) == set(range(40))
 
 
 def test_a_batch_holds_what_was_drawn_and_no_epoch_repeats_it():
-    feed = SameFeed(SENSES, seed=2, rows=8, samples=20)
+    feed = DigitMatchFeed(SENSES, seed=2, rows=8, samples=20)
     assert isinstance(feed, Feed)
     assert [n for batch in feed.order(3) for n in batch] == [*range(60, 80)]
     samples = [*feed.order(3)[1]]
@@ -60,8 +60,8 @@ def test_a_batch_holds_what_was_drawn_and_no_epoch_repeats_it():
 
 def test_both_senses_may_be_jittered():
     plain, moved = (
-        SameFeed(SENSES, seed=2),
-        SameFeed(SENSES, seed=2, jitter=Jitter(shift=1), sound_jitter=SoundJitter(gain=3)),
+        DigitMatchFeed(SENSES, seed=2),
+        DigitMatchFeed(SENSES, seed=2, jitter=Jitter(shift=1), sound_jitter=SoundJitter(gain=3)),
     )
     still, other = plain.batch([4, 5]).inputs, moved.batch([4, 5]).inputs
     assert not torch.equal(still.first.pixels, other.first.pixels)
@@ -74,13 +74,13 @@ def test_senses_that_do_not_belong_together_are_refused():
     with pytest.raises(RegardError, match="are shown and"):
         Senses(pixels=PIXELS, shown=SHOWN % 5, sounds=SOUNDS, said=SAID)
     with pytest.raises(RegardError, match="samples=0"):
-        SameFeed(SENSES, seed=0, samples=0)
+        DigitMatchFeed(SENSES, seed=0, samples=0)
 
 
 def test_how_a_pair_is_jittered_says_nothing_about_it():
     """Otherwise a model would learn the answer from the jitter, and be at a loss without it."""
     samples = range(6_000)
-    feed = SameFeed(SENSES, seed=3)
+    feed = DigitMatchFeed(SENSES, seed=3)
     pictures, sounds, labels = (np.array(each, float) for each in feed.drawn(samples))
     for purpose in ("jitter", "sound jitter"):
         jitter = uniform(samples, 4, seed=3, purpose=purpose)

@@ -1,9 +1,9 @@
-"""Ahead: batches are made before they are asked for, by threads, and nothing else changes.
+"""Prefetching: threads make batches before they are asked for; the batches are the same as without.
 
 Threads suffice where batches are made of files: unpacking a picture, scaling it and reading a file all let the other
 threads run. What comes next is known, for the order of every epoch is a pure function, and a process that takes
 every nth row of a batch goes on taking those. A guess that turns out wrong costs time and nothing else: what was not
-prepared is made when it is asked for.
+prefetched is made when it is asked for.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ class _Place(NamedTuple):
     rows: _Rows
 
 
-class Ahead(Generic[AnyBatch]):
+class Prefetch(Generic[AnyBatch]):
     """A feed whose batches are prepared ahead of being asked for, in the order in which they will be.
 
     As many batches as there are workers are in the making at once, and `depth` of them wait at most. To be used by one
@@ -71,7 +71,7 @@ class Ahead(Generic[AnyBatch]):
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._waiting.clear()
 
-    def __enter__(self) -> "Ahead[AnyBatch]":
+    def __enter__(self) -> "Prefetch[AnyBatch]":
         return self
 
     def __exit__(

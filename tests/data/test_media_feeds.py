@@ -12,7 +12,7 @@ from regard.data.batches import END, Feed, each_once
 from regard.data.corpus import Corpus
 from regard.data.files import Told, read_folder
 from regard.data.images import Frame, read_images
-from regard.data.senses import (
+from regard.data.media_feeds import (
     CaptionFeed,
     FilePictures,
     FileRecordings,

@@ -7,10 +7,10 @@ from PIL import Image
 
 from regard import RegardError
 from regard.data.audio import judge_wav
+from regard.data.digit_match import DigitMatchFeed, Senses
+from regard.data.given import as_pixels, as_samples
 from regard.data.images import Frame, read_image
-from regard.data.ranges import as_pixels, as_samples
-from regard.data.same import SameFeed, Senses
-from regard.data.senses import HeldPictures, HeldRecordings
+from regard.data.media_feeds import HeldPictures, HeldRecordings
 
 BYTES = torch.arange(0, 256, dtype=torch.uint8).reshape(1, 1, 16, 16)
 
@@ -106,7 +106,9 @@ def test_pictures_and_recordings_in_memory_are_read_alike():
     labels = torch.tensor([0, 1])
     pixels = torch.cat([BYTES, BYTES.flip(-1)])
     feeds = [
-        SameFeed(Senses(pixels=some, shown=labels, sounds=sounds, said=labels), seed=1, rows=2, samples=2)
+        DigitMatchFeed(
+            Senses(pixels=some, shown=labels, sounds=sounds, said=labels), seed=1, rows=2, samples=2
+        )
         for some, sounds in ((pixels, [sound] * 2), (pixels.float() / 255, [sound.float() / 2**15] * 2))
     ]
     first, second = (feed.batch([0, 1]).inputs for feed in feeds)

@@ -3,7 +3,7 @@ from math import comb
 import torch
 
 from regard.data.batches import each_once
-from regard.data.counting import CLASSES, DIGITS, FIRST, VOCABULARY, CountFeed, count_samples, samples_at
+from regard.data.digit_counts import CLASSES, DIGITS, FIRST, VOCABULARY, CountFeed, count_samples, samples_at
 
 
 def digits(labelled) -> list[list[int]]:

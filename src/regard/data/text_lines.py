@@ -1,13 +1,16 @@
-"""Reading text: bytes in, lines out, and whatever is wrong with a line said by file and number.
+"""Text files as lines, and what is wrong with a line, reported by file and number.
 
 A line ends at "\\n" and nowhere else: a form feed, U+2028 or a lone "\\r" is part of it. One "\\r" at its end and one
-byte order mark at the beginning of the file are dropped. Files are read in pieces, gzip or plain, never whole.
+byte order mark at the beginning of the file are dropped. Files are read in pieces, gzip or plain, never whole. Several
+files are read as one: a list of them, or a pattern such as `part-*.tsv`, in alphabetical order.
 """
 
+import glob
 import gzip
+import os
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -31,7 +34,7 @@ _CONTROLS = bytes(set(range(32)) - set(b"\a\b\t\n\v\f\r\x1b"))
 
 
 @dataclass(frozen=True)
-class Problem:
+class LineProblem:
     """One thing wrong with one line of a file, or with the file, and what was done about it."""
 
     file: str
@@ -51,12 +54,12 @@ class Report:
 
     keep: int = 5
     counts: Counter[str] = field(default_factory=Counter)
-    first: list[Problem] = field(default_factory=list)
+    first: list[LineProblem] = field(default_factory=list)
     layouts: dict[str, str] = field(
         default_factory=dict
     )  # file: the columns taken, and whether it has a header
 
-    def note(self, problem: Problem, *, times: int = 1) -> None:
+    def note(self, problem: LineProblem, *, times: int = 1) -> None:
         """Count a problem, of one line or of several."""
         self.counts[problem.kind or problem.what] += times
         if len(self.first) < self.keep:
@@ -104,8 +107,8 @@ class Dealing:
         """Note a thing as dropped, or stop here."""
         if self.policy == "error":
             done = f'stopped there; the policy "skip" would drop this {self.thing}'
-            raise RegardError(str(Problem(file, line, flaw.what, done)))
-        self.report.note(Problem(file, line, flaw.what, f"{self.thing} dropped", flaw.kind))
+            raise RegardError(str(LineProblem(file, line, flaw.what, done)))
+        self.report.note(LineProblem(file, line, flaw.what, f"{self.thing} dropped", flaw.kind))
 
 
 def dealing(thing: str, policy: Policy, report: Report | None) -> Dealing:
@@ -204,3 +207,17 @@ def _refuse_binary(path: str, piece: bytes) -> None:
         raise RegardError(
             f"{path}: a binary file ({controls} of its first {len(head)} bytes are control characters), give text"
         )
+
+
+def matching(place: str | Sequence[str]) -> list[str]:
+    """The files that a name, a pattern or a list of them stands for. A file of exactly that name comes first."""
+    if not isinstance(place, str):
+        if not place:
+            raise RegardError("a list of no files: name at least one")
+        return [path for each in place for path in matching(each)]
+    if not glob.has_magic(place) or os.path.exists(place):
+        return [place]
+    found = sorted(glob.glob(place, recursive=True))
+    if not found:
+        raise RegardError(f"{place}: no file matches this pattern")
+    return found
