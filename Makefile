@@ -36,8 +36,8 @@ page:            ## check, test and build the page of the explorer (needs Node â
 clean:           ## remove the environment, the pictures and the runs
 	rm -rf $(VENV) bench cost pictures runs web/node_modules
 
-# torch goes first: whatever depends on it must find the pinned build already there.
-$(VENV)/core: pyproject.toml constraints.txt
+# torch goes first: packages that depend on it must find the pinned build. A changed C kernel is built again.
+$(VENV)/core: pyproject.toml setup.py constraints.txt $(wildcard src/regard/attention/kernels/*.[ch])
 	@echo "setting up $(VENV) (once, about a minute) â€¦"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	@$(PYTHON) -m venv $(VENV)

@@ -1,7 +1,5 @@
 """Precision, threads and export, as a person would say them."""
 
-import shutil
-
 import pytest
 import torch
 from runs.small import language, numbers, trained, write_text
@@ -100,7 +98,7 @@ def test_an_exported_run_translates_elsewhere(capsys, runs, tmp_path):
     assert theirs[: len(ours.tokens)] == ours.tokens[: len(theirs)]
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.skipif(native.kernels() is None, reason="the C kernels are not built")
 def test_compiled_kernels_answer_as_torch_does(capsys, runs, monkeypatch):
     monkeypatch.setattr(native, "_used", [])
     plain = said(capsys, "translate", runs / "numbers", "seven", "--precision", "int8")

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from regard.attention.kernels.native import Native, in_panels, native
+from regard.attention.kernels.native import Kernels, in_panels, native
 from regard.errors import RegardError
 
 _TINY = 1e-30  # in the place of the largest number of a row of zeros, which divides its numbers
@@ -109,10 +109,10 @@ class Int8Linear(Lowered):
         mapped.mul_(largest)
         return mapped if self.bias is None else mapped.add_(self.bias)
 
-    def _compiled(self, x: Float[Tensor, "r in"], compiled: Native) -> Float[Tensor, "r out"]:
+    def _compiled(self, x: Float[Tensor, "r in"], compiled: Kernels) -> Float[Tensor, "r out"]:
         """The same to the bit, in fewer passes."""
         if compiled.multiplies:
-            return compiled.linear(
+            return compiled.int8_linear(
                 x, self.panels, self.scale, self.bias, tiny=_TINY, rectified=self.rectifies
             )
         alone = x.shape[0] == 1

@@ -1,14 +1,14 @@
 """The kernels in C, against the torch operations they stand for and against float64."""
 
 import copy
-import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
 
-from regard.attention.kernels import compiling, native
+from regard.attention.kernels import native
 from regard.attention.kernels.few import few
 from regard.decoding.probabilities import following, leading
 from regard.decoding.ranking import best
@@ -16,22 +16,22 @@ from regard.errors import RegardError
 from regard.layers.lowered import Int8Linear
 from regard.layers.residual import after
 
-pytestmark = pytest.mark.skipif(
-    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler"
-)
+pytestmark = pytest.mark.skipif(native.kernels() is None, reason="the C kernels are not built")
 
 
-@pytest.fixture
-def compiled() -> Iterator[native.Native]:
-    """The kernels, not yet in use; afterwards nobody uses them."""
-    library = native.use_native()
+@pytest.fixture(params=native.LEVELS)
+def compiled(request: pytest.FixtureRequest) -> Iterator[native.Kernels]:
+    """The kernels for each instruction set of this CPU, not yet in use."""
+    found = native.kernels_for(request.param)
+    if found is None:
+        pytest.skip("this CPU does not have the instructions")
     native._used.clear()
-    yield library
+    yield found
     native._used.clear()
 
 
 @pytest.fixture(params=["multiplied here", "multiplied by oneDNN"])
-def either(compiled: native.Native, request: pytest.FixtureRequest) -> Iterator[native.Native]:
+def either(compiled: native.Kernels, request: pytest.FixtureRequest) -> Iterator[native.Kernels]:
     """The kernels, with and without a product of their own, which not every machine has."""
     had = compiled.multiplies
     compiled.multiplies = request.param == "multiplied here"
@@ -45,7 +45,7 @@ def either(compiled: native.Native, request: pytest.FixtureRequest) -> Iterator[
 @pytest.mark.parametrize(("out", "into"), [(48, 33), (70, 512), (512, 96)])
 @pytest.mark.parametrize("affine", [True, False])
 def test_a_map_of_integers_comes_out_the_same_to_the_bit(
-    either: native.Native, rows: int, out: int, into: int, affine: bool
+    either: native.Kernels, rows: int, out: int, into: int, affine: bool
 ) -> None:
     linear = Int8Linear(torch.randn(out, into), torch.randn(out) if affine else None)
     x = torch.randn(rows, into) * torch.randn(rows, 1).exp()
@@ -59,7 +59,7 @@ def test_a_map_of_integers_comes_out_the_same_to_the_bit(
 
 
 def test_a_map_made_without_kernels_takes_them_up_and_one_made_with_them_does_without(
-    compiled: native.Native,
+    compiled: native.Kernels,
 ) -> None:
     weight, x = torch.randn(40, 70), torch.randn(5, 70)
     before = Int8Linear(weight, None)
@@ -71,7 +71,7 @@ def test_a_map_made_without_kernels_takes_them_up_and_one_made_with_them_does_wi
     assert torch.equal(with_them.rows(x), wanted)
 
 
-def test_the_largest_whole_numbers_do_not_overflow(compiled: native.Native) -> None:
+def test_the_largest_whole_numbers_do_not_overflow(compiled: native.Kernels) -> None:
     width = 131072  # the sum is just below 2³¹, and what leads to it is above
     linear = Int8Linear(torch.ones(33, width), None)
     native._used.append(compiled)
@@ -80,7 +80,7 @@ def test_the_largest_whole_numbers_do_not_overflow(compiled: native.Native) -> N
 
 @pytest.mark.parametrize("rows", [1, 6])
 @pytest.mark.parametrize("by_c", [True, False])
-def test_a_map_that_rectifies_maps_what_is_above_zero(either: native.Native, rows: int, by_c: bool) -> None:
+def test_a_map_that_rectifies_maps_what_is_above_zero(either: native.Kernels, rows: int, by_c: bool) -> None:
     plain = Int8Linear(torch.randn(40, 70), torch.randn(40))
     x = torch.randn(rows, 70)
     x[0] = -x[0].abs() * 100  # of which nothing is left
@@ -94,7 +94,7 @@ def test_a_map_that_rectifies_maps_what_is_above_zero(either: native.Native, row
 
 @pytest.mark.parametrize("rectifies", [True, False])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_nan_spoils_its_own_row_alone(either: native.Native, rectifies: bool, sign: float) -> None:
+def test_nan_spoils_its_own_row_alone(either: native.Kernels, rectifies: bool, sign: float) -> None:
     native._used.append(either)
     linear, x = Int8Linear(torch.randn(20, 33), torch.randn(20)), torch.randn(5, 33)
     linear.rectifies = rectifies
@@ -106,7 +106,7 @@ def test_nan_spoils_its_own_row_alone(either: native.Native, rectifies: bool, si
 
 
 @pytest.mark.parametrize("width", [1, 5, 16, 37, 512])
-def test_a_sum_is_normalised(compiled: native.Native, width: int) -> None:
+def test_a_sum_is_normalised(compiled: native.Kernels, width: int) -> None:
     norm = torch.nn.LayerNorm(width)
     with torch.no_grad():
         norm.weight.normal_(), norm.bias.normal_()
@@ -123,7 +123,7 @@ def test_a_sum_is_normalised(compiled: native.Native, width: int) -> None:
     assert after(x, lambda _: added, norm).requires_grad  # who wants gradients is given them
 
 
-def test_norms_of_other_shapes_are_left_to_torch(compiled: native.Native) -> None:
+def test_norms_of_other_shapes_are_left_to_torch(compiled: native.Kernels) -> None:
     native._used.append(compiled)
     x = torch.randn(2, 3, 4)
     with torch.no_grad():
@@ -135,7 +135,7 @@ def test_norms_of_other_shapes_are_left_to_torch(compiled: native.Native) -> Non
 @pytest.mark.parametrize("width", [64, 24, 100])
 @pytest.mark.parametrize(("queries", "masks"), [(1, None), (4, 1), (5, 5)])
 def test_a_few_queries_are_answered(
-    compiled: native.Native, width: int, queries: int, masks: int | None
+    compiled: native.Kernels, width: int, queries: int, masks: int | None
 ) -> None:
     query = torch.randn(3, queries, 4, width).transpose(1, 2)
     key, value = (torch.randn(3, 4, 40, width)[:, :, :29] for _ in range(2))
@@ -157,67 +157,85 @@ def test_a_few_queries_are_answered(
     assert torch.equal(alone, found[1:2])
 
 
-def test_gradients_and_dropout_take_the_torch_operations(compiled: native.Native) -> None:
+def test_gradients_and_dropout_take_the_torch_operations(compiled: native.Kernels) -> None:
     native._used.append(compiled)
     query, key, value = (torch.randn(2, 2, n, 8, requires_grad=True) for n in (1, 5, 5))
     few(query, key, value, added=None, scale=1.0, dropout=0.0).sum().backward()
     assert query.grad is not None
 
 
-def test_without_a_compiler_it_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    native._compiled.cache_clear()
-    monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(RegardError, match="needs a C compiler"):
-        native._compiled()
+def test_every_instruction_set_gives_the_same_bits(compiled: native.Kernels) -> None:
+    plain = native.kernels_for("baseline")
+    assert plain is not None
+    x, y, norm = torch.randn(5, 83) * 3, torch.randn(5, 83), torch.nn.LayerNorm(83)
+    query, key, value = torch.randn(2, 3, 4, 40), torch.randn(2, 3, 37, 40), torch.randn(2, 3, 37, 83)
+
+    def results(kernels: native.Kernels) -> tuple[torch.Tensor, ...]:
+        mixed = kernels.small_queries(query, key, value, added=None, scale=0.3)
+        return kernels.added_norm(x, y, norm), mixed, *kernels.leading(x, 3, first=2)
+
+    for one, other in zip(results(plain), results(compiled), strict=True):
+        assert torch.equal(one, other)
 
 
-def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    native._compiled.cache_clear()
-    monkeypatch.setenv("CC", "false")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(RegardError, match="the C compiler false failed"):
-        native._compiled()
-    native._compiled.cache_clear()
+def test_the_threads_are_those_of_torch() -> None:
+    """One OpenMP runtime in the process: a second would start threads of its own."""
+    script = """
+import torch
+from regard.attention.kernels.native import kernels
+found = kernels()
+x = torch.randn(400, 512)
+torch.set_num_threads(2)
+found.quantise(x, tiny=1e-30, signed=True, rectified=False)
+lines = [line.split(maxsplit=5)[-1].strip() for line in open("/proc/self/maps")]
+print(len({line for line in lines if "gomp" in line or "omp.so" in line or "iomp" in line}))
+"""
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert int(said) == 1
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "said"),
-    [
-        ("CC", "/nowhere/cc", "the C compiler /nowhere/cc cannot be started"),
-        (
-            "XDG_CACHE_HOME",
-            "/proc/nowhere",
-            "cannot be written or loaded .*XDG_CACHE_HOME names another folder",
-        ),
-    ],
-)
-def test_what_cannot_be_started_or_kept_is_said_in_one_line(
-    setting: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_division_among_threads_leaves_the_bits(compiled: native.Kernels) -> None:
+    x, norm = torch.randn(301, 520), torch.nn.LayerNorm(520)
+    before = torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(compiled.added_norm(x, x.flip(0), norm))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("top", [0.0, 80.0, -1e30])
+def test_exponentials_are_those_of_float64(compiled: native.Kernels, top: float) -> None:
+    """Through a softmax over one axis of scores: products with a one-hot query."""
+    scores = torch.linspace(-95, 0, 4001)
+    query, key = torch.ones(1, 1, 1, 1), (scores + top)[None, None, :, None]
+    value = torch.eye(4001)[None, None]
+    found = compiled.small_queries(query, key, value, added=None, scale=1.0)[0, 0, 0].double()
+    wanted = key[0, 0, :, 0].double().softmax(0)
+    assert ((found - wanted).abs() <= 4e-7 * wanted + 1e-37).all()
+
+
+@pytest.mark.parametrize("spoilt", [torch.nan, torch.inf])
+def test_what_is_seen_and_no_number_spoils_its_own_query_alone(
+    compiled: native.Kernels, spoilt: float
 ) -> None:
-    native._compiled.cache_clear()
-    monkeypatch.setattr(native, "_used", [])
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv(setting, value)
-    with pytest.raises(RegardError, match=said):
-        native.use_native()
-    native._compiled.cache_clear()
-
-
-def test_a_library_that_is_broken_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(native, "_used", [])
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(compiling, "_build", lambda place, *_: (place.parent.mkdir(), place.write_text("no")))
-    native._compiled.cache_clear()
-    with pytest.raises(RegardError, match=r"native-\w+\.so, which cannot be written or loaded"):
-        native.use_native()
-    native._compiled.cache_clear()
+    query, key, value = torch.randn(1, 2, 2, 8), torch.randn(1, 2, 20, 8).abs() + 1, torch.randn(1, 2, 20, 8)
+    whole = compiled.small_queries(query, key, value, added=None, scale=1.0)
+    query[0, 0, 1, 3] = spoilt
+    found = compiled.small_queries(query, key, value, added=None, scale=1.0)
+    assert found[0, 0, 1].isnan().all()
+    assert torch.equal(found[0, 0, 0], whole[0, 0, 0])
+    assert torch.equal(found[0, 1], whole[0, 1])
 
 
 @pytest.mark.parametrize("words", [4, 63, 65, 1000, 10_000])
 @pytest.mark.parametrize("count", [1, 2, 10])
 def test_leading_words_are_those_of_the_written_out_ranking(
-    compiled: native.Native, words: int, count: int
+    compiled: native.Kernels, words: int, count: int
 ) -> None:
     logits = torch.randn(7, words) * 3
     logits[3] = logits[3].round()  # equals, of which the first come first
@@ -235,7 +253,7 @@ def test_leading_words_are_those_of_the_written_out_ranking(
 
 @pytest.mark.parametrize("fault", [torch.nan, torch.inf])
 def test_logits_that_are_no_numbers_are_refused_where_somebody_reads_them(
-    compiled: native.Native, fault: float
+    compiled: native.Kernels, fault: float
 ) -> None:
     native._used.append(compiled)
     logits = torch.randn(3, 100)

@@ -22,7 +22,7 @@ def few(
     """dropout(softmax(scale · QKᵀ + added)) V, for rows that may all look at something."""
     compiled = None if dropout or query.ndim != 4 else native()
     if compiled is not None and not (query.requires_grad or key.requires_grad or value.requires_grad):
-        return compiled.ask(
+        return compiled.small_queries(
             *map(_dense, (query, key, value)), added=None if added is None else _dense(added), scale=scale
         )
     scores = (query * scale) @ key.mT

@@ -1,42 +1,53 @@
-"""Kernels in C for answering on the CPU, compiled on demand and called by address.
+"""The package's C kernels for inference on the CPU, called through ctypes.
 
-Torch starts ten operations for an 8-bit linear map and five for a step of attention, each with its own pass over memory.
-These do the same in one or two passes. They use torch's own threads.
+Torch starts ten operations for an 8-bit linear map and five for attention of a single query, each with its own pass over
+memory. These do the same in one or two passes, on torch's own threads. They are built with the package (setup.py).
 """
 
 import ctypes
+from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 
-from regard.attention.kernels.compiling import library
+from regard.errors import RegardError
 
 MOST = 32  # words that `leading` can find
+Level = Literal["baseline", "avx2", "avx512", "avx512vnni"]  # instruction sets, in the order of cpu.c
+LEVELS: tuple[Level, ...] = get_args(Level)
+LIBRARY = Path(__file__).with_name("kernels.so")
+NOT_BUILT = "the C kernels are not built: install a C compiler and reinstall regard"
 
 
-class Native:
-    """The compiled kernels."""
+class Kernels:
+    """The kernels as compiled for one instruction set; the results have the same bits for each."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
+    def __init__(self, library: ctypes.CDLL, level: Level) -> None:
         pointer, number, real, whole = ctypes.c_void_p, ctypes.c_long, ctypes.c_float, ctypes.c_int
-        for name, arguments in (
-            ("quantise", [pointer, number, number, real, whole, whole, pointer, pointer]),
-            ("finish", [pointer, number, number, pointer, pointer]),
-            ("finish_whole", [pointer, pointer, number, pointer, pointer, pointer]),
-            ("added_norm", [pointer, pointer, number, number, pointer, pointer, real, pointer]),
-            (
-                "linear",
-                [pointer, number, number, real, whole, pointer, number, pointer, pointer, pointer, pointer],
-            ),
-            ("leading", [pointer, number, number, number, number, whole, pointer, pointer]),
-            ("ask", [pointer] * 7 + [real] + [number] * 7 + [pointer]),
-        ):
-            function = getattr(library, name)
+
+        def found(name: str, *arguments: Any) -> Callable[..., None]:
+            function = getattr(library, f"{name}_{level}")
             function.argtypes, function.restype = arguments, None
-        self._c = library
-        self.multiplies = bool(library.multiplies())  # whether this machine has `linear`
+            return function
+
+        self.level = level
+        self.multiplies = level == "avx512vnni"  # whether `int8_linear` is one of them
+        self._quantise = found("quantise", pointer, number, number, real, whole, whole, pointer, pointer)
+        self._finish = found("finish", pointer, number, number, pointer, pointer)
+        self._finish_whole = found("finish_whole", pointer, pointer, number, pointer, pointer, pointer)
+        self._added_norm = found(
+            "added_norm", pointer, pointer, number, number, pointer, pointer, real, pointer
+        )
+        self._leading = found("leading", pointer, number, number, number, number, whole, pointer, pointer)
+        self._small_queries = found("small_queries", *[pointer] * 7, real, *[number] * 7, pointer)
+        if self.multiplies:
+            self._int8_linear = found(
+                "int8_linear", pointer, number, number, real, whole, pointer, number, *[pointer] * 4
+            )
 
     def quantise(
         self, x: Float[Tensor, "r n"], *, tiny: float, signed: bool, rectified: bool
@@ -47,7 +58,7 @@ class Native:
         bytes_ = torch.empty(rows, width, dtype=torch.int8 if signed else torch.uint8)
         largest = torch.empty(rows)
         turn = 128 if signed else 0
-        self._c.quantise(
+        self._quantise(
             x.data_ptr(), rows, width, tiny, turn, rectified, bytes_.data_ptr(), largest.data_ptr()
         )
         return bytes_, largest
@@ -55,7 +66,7 @@ class Native:
     def finish(self, y: Float[Tensor, "r n"], largest: Float[Tensor, " r"], bias: Tensor | None) -> Tensor:
         """y · largest + bias, in place."""
         rows, width = y.shape
-        self._c.finish(y.data_ptr(), rows, width, largest.data_ptr(), _address(bias))
+        self._finish(y.data_ptr(), rows, width, largest.data_ptr(), _address(bias))
         return y
 
     def finish_whole(
@@ -63,7 +74,7 @@ class Native:
     ) -> Float[Tensor, "1 n"]:
         """sums · scale · largest + bias, of one row of whole numbers."""
         y = torch.empty(sums.shape)
-        self._c.finish_whole(
+        self._finish_whole(
             sums.data_ptr(),
             y.data_ptr(),
             y.shape[1],
@@ -73,7 +84,7 @@ class Native:
         )
         return y
 
-    def linear(
+    def int8_linear(
         self,
         x: Float[Tensor, "r n"],
         panels: Integer[Tensor, "panels n4 32 4"],
@@ -86,10 +97,10 @@ class Native:
         """The map of each row in whole numbers: quantise, multiply by the weights of `in_panels`, and finish."""
         rows, width = x.shape
         x, y = x.contiguous(), torch.empty(rows, len(scale))
-        room = torch.empty(rows * (2 * width + 11), dtype=torch.uint8)
-        self._c.linear(
+        space = torch.empty(rows * (2 * width + 11), dtype=torch.uint8)
+        self._int8_linear(
             x.data_ptr(), rows, width, tiny, rectified, panels.data_ptr(), len(scale), scale.data_ptr(),
-            _address(bias), room.data_ptr(), y.data_ptr(),
+            _address(bias), space.data_ptr(), y.data_ptr(),
         )  # fmt: skip
         return y
 
@@ -99,19 +110,19 @@ class Native:
         """norm(x + added)."""
         x, added = x.contiguous(), added.contiguous()
         y, width = torch.empty(x.shape), x.shape[-1]
-        self._c.added_norm(
+        self._added_norm(
             x.data_ptr(), added.data_ptr(), x.numel() // width, width, norm.weight.data_ptr(), norm.bias.data_ptr(),
             norm.eps, y.data_ptr(),
         )  # fmt: skip
         return y
 
-    def ask(
+    def small_queries(
         self,
         query: Float[Tensor, "s h q d"],
         key: Float[Tensor, "s g k d"],
         value: Float[Tensor, "s g k dv"],
         *,
-        added: Float[Tensor, "_s 1 _q k"] | None,  # 0, or −inf where nobody may look
+        added: Float[Tensor, "_s 1 _q k"] | None,  # 0, or −inf where a query may not look
         scale: float,
     ) -> Float[Tensor, "s h q dv"]:
         """softmax(scale · QKᵀ + added) V, for queries that may all look at something."""
@@ -133,7 +144,7 @@ class Native:
             by_query,
             *out.stride()[:3],
         )
-        self._c.ask(
+        self._small_queries(
             query.data_ptr(), key.data_ptr(), value.data_ptr(), _address(added), out.data_ptr(), scores.data_ptr(),
             places.data_ptr(), scale, sources, heads, heads // key.shape[1], queries, keys, width, values, steps,
         )  # fmt: skip
@@ -149,7 +160,7 @@ class Native:
         (rows, words), logits = logits.shape, logits if logits.stride(-1) == 1 else logits.contiguous()
         found = torch.full((rows, count), -torch.inf)
         places = torch.zeros(rows, count, dtype=torch.long)
-        self._c.leading(
+        self._leading(
             logits.data_ptr(),
             rows,
             logits.stride(0),
@@ -163,30 +174,66 @@ class Native:
 
 
 def in_panels(whole: Int[Tensor, "out n"]) -> Integer[Tensor, "panels n4 32 4"]:
-    """Weights from −127 to 127 as `Native.linear` reads them: w + 128, 32 outputs at a time, four inputs side by side."""
+    """Weights from −127 to 127 as `Kernels.int8_linear` reads them: w + 128, 32 outputs at a time, four inputs side by side."""
     out, width = whole.shape
     filled = nn.functional.pad(whole.short(), (0, -width % 4, 0, -out % 32)) + 128
     return filled.to(torch.uint8).view(-1, 32, (width + 3) // 4, 4).transpose(1, 2).contiguous()
 
 
-_used: list[Native] = []
+@lru_cache(maxsize=1)
+def kernels() -> Kernels | None:
+    """The kernels for the best instruction set of this CPU; None where the package was installed without a C compiler."""
+    library = _library()
+    return None if library is None else Kernels(library, LEVELS[library.instruction_set()])
 
 
-def native() -> Native | None:
-    """The kernels, where somebody has asked for them."""
-    return _used[0] if _used else None
-
-
-def use_native() -> Native:
-    """Compile the kernels if that was not done before, and use them from now on."""
-    if not _used:
-        _used.append(_compiled())
-    return _used[0]
+def kernels_for(level: Level) -> Kernels | None:
+    """The kernels for an instruction set, for tests; None where they are not built or the CPU does not have it."""
+    library = _library()
+    if library is None or LEVELS.index(level) > library.instruction_set():
+        return None
+    return Kernels(library, level)
 
 
 @lru_cache(maxsize=1)
-def _compiled() -> Native:
-    return Native(library())
+def _library() -> ctypes.CDLL | None:
+    if not LIBRARY.exists():
+        return None
+    library = ctypes.CDLL(str(LIBRARY))
+    threads = _openmp()
+    if threads is not None:
+        names = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
+        library.use_threads.argtypes, library.use_threads.restype = [ctypes.c_void_p] * 3, None
+        library.use_threads(*(ctypes.cast(getattr(threads, name), ctypes.c_void_p) for name in names))
+    return library
+
+
+def _openmp() -> ctypes.CDLL | None:
+    """The OpenMP runtime that torch has loaded, to share its threads; None where there is none like gcc's."""
+    try:
+        maps = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return None
+    path = next((line.split(maxsplit=5)[5] for line in maps if "libgomp" in line), None)
+    return None if path is None else ctypes.CDLL(path)
+
+
+_used: list[Kernels] = []
+
+
+def native() -> Kernels | None:
+    """The kernels, once `use_native` was called."""
+    return _used[0] if _used else None
+
+
+def use_native() -> Kernels:
+    """Use the kernels from now on."""
+    found = kernels()
+    if found is None:
+        raise RegardError(NOT_BUILT)
+    if not _used:
+        _used.append(found)
+    return found
 
 
 def _address(tensor: Tensor | None) -> int | None:

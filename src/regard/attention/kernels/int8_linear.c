@@ -1,25 +1,18 @@
 /* A linear map in whole numbers: rows become bytes, are multiplied by weights that are bytes, and are scaled back.
 
-   The sums are exact, so a row comes out the same, to the bit, however many there are. Needs instructions that add up
-   four products of bytes at once (AVX-512 VNNI); elsewhere nothing of this is here, and whoever asks is told so. */
+   The sums are exact, so a row's result does not depend on the other rows, to the bit. Compiled only where the
+   instruction set adds up four products of bytes at once (AVX-512 VNNI). */
 
-#include <stdint.h>
-#include <string.h>
+#include "lanes.h"
 
-#ifndef __AVX512VNNI__
-
-int multiplies(void) { return 0; }
-void linear(void) {}
-
-#else
+#ifdef __AVX512VNNI__
 
 #include <immintrin.h>
 
-enum { BUNDLE = 12, PANEL = 32 }; /* rows and outputs whose sums stand in registers together */
+enum { BUNDLE = 12, PANEL = 32 }; /* rows and outputs whose sums are in registers together */
 
-void quantise(const float *x, long rows, long width, float tiny, int turn, int rectify, uint8_t *bytes, float *largest);
-
-int multiplies(void) { return 1; }
+void NAMED(quantise)(const float *x, long rows, long width, float tiny, int turn, int rectify, uint8_t *bytes,
+                     float *largest);
 
 /* Four numbers of each of `count` rows side by side, then the next four, and 128 times the sum of each row. */
 static void bundle(const int8_t *plain, int count, long width, long padded, int8_t *to, int32_t *shift)
@@ -73,31 +66,37 @@ static inline __attribute__((always_inline)) void tile(
     }
 }
 
-/* y = x Wᵀ · scale + bias. `panels` holds w + 128 for 32 outputs at a time, four inputs side by side; `room` has
-   place for rows · (width + padded + 8) bytes, where padded is the width rounded up to 4. */
-void linear(const float *x, long rows, long width, float tiny, int rectify, const uint8_t *panels, long outputs,
-            const float *scale, const float *bias, void *room, float *y)
+struct job {
+    long rows, width, padded, outputs, turns;
+    const uint8_t *panels;
+    const float *scale, *bias;
+    int32_t *shift;
+    float *largest, *y;
+    int8_t *bundled, *plain;
+};
+
+static void some_bundles(const void *given, long start, long stop)
 {
-    long padded = (width + 3) & ~3L, parts = (outputs + PANEL - 1) / PANEL, turns = (rows + BUNDLE - 1) / BUNDLE;
-    int32_t *shift = room;
-    float *largest = (float *)(shift + rows);
-    int8_t *bundled = (int8_t *)(largest + rows), *plain = bundled + rows * padded;
-    quantise(x, rows, width, tiny, 128, rectify, (uint8_t *)plain, largest);
-#pragma omp parallel for if (rows * width > 32768)
-    for (long t = 0; t < turns; t++) {
-        long from = t * rows / turns, to = (t + 1) * rows / turns;
-        bundle(plain + from * width, (int)(to - from), width, padded, bundled + from * padded, shift + from);
+    struct job job = *(const struct job *)given;
+    for (long t = start; t < stop; t++) {
+        long from = t * job.rows / job.turns, to = (t + 1) * job.rows / job.turns;
+        bundle(job.plain + from * job.width, (int)(to - from), job.width, job.padded, job.bundled + from * job.padded,
+               job.shift + from);
     }
-#pragma omp parallel for if (rows * width * outputs > 131072)
-    for (long p = 0; p < parts; p++) {
-        const uint8_t *panel = panels + p * PANEL * padded;
-        long at = p * PANEL, left = outputs - at;
-        for (long t = 0; t < turns; t++) {
-            long from = t * rows / turns, to = (t + 1) * rows / turns;
+}
+
+static void some_panels(const void *given, long start, long stop)
+{
+    struct job job = *(const struct job *)given;
+    for (long p = start; p < stop; p++) {
+        const uint8_t *panel = job.panels + p * PANEL * job.padded;
+        long at = p * PANEL, left = job.outputs - at;
+        for (long t = 0; t < job.turns; t++) {
+            long from = t * job.rows / job.turns, to = (t + 1) * job.rows / job.turns;
 #define CASE(count)                                                                                             \
     case count:                                                                                                 \
-        tile(count, bundled + from * padded, padded, panel, shift + from, largest + from, scale + at,           \
-             bias ? bias + at : 0, left, y + from * outputs + at, outputs);                                     \
+        tile(count, job.bundled + from * job.padded, job.padded, panel, job.shift + from, job.largest + from,   \
+             job.scale + at, job.bias ? job.bias + at : 0, left, job.y + from * job.outputs + at, job.outputs); \
         break;
             switch (to - from) {
                 CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
@@ -105,6 +104,21 @@ void linear(const float *x, long rows, long width, float tiny, int rectify, cons
             }
         }
     }
+}
+
+/* y = x Wᵀ · scale + bias. `panels` holds w + 128 for 32 outputs at a time, four inputs side by side; `space` has
+   place for rows · (width + padded + 8) bytes, where padded is the width rounded up to 4. */
+void NAMED(int8_linear)(const float *x, long rows, long width, float tiny, int rectify, const uint8_t *panels,
+                        long outputs, const float *scale, const float *bias, void *space, float *y)
+{
+    long padded = (width + 3) & ~3L, panel_count = (outputs + PANEL - 1) / PANEL, turns = (rows + BUNDLE - 1) / BUNDLE;
+    int32_t *shift = space;
+    float *largest = (float *)(shift + rows);
+    int8_t *bundled = (int8_t *)(largest + rows), *plain = bundled + rows * padded;
+    struct job job = {rows, width, padded, outputs, turns, panels, scale, bias, shift, largest, y, bundled, plain};
+    NAMED(quantise)(x, rows, width, tiny, 128, rectify, (uint8_t *)plain, largest);
+    in_parallel(some_bundles, &job, turns, rows * width > 32768);
+    in_parallel(some_panels, &job, panel_count, rows * width * outputs > 131072);
 }
 
 #endif
