@@ -15,9 +15,9 @@ from typing import Any
 from measuring import machine
 
 from regard.data.numbers import draw_numbers, english, french
-from regard.runs.finding import find
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
+from regard.runs.recipe import find
 from regard.sight.pictures.chart import Chart
 from regard.sight.pictures.plot import Series
 from regard.training.experiment import begin

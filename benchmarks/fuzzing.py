@@ -32,8 +32,8 @@ from regard.data.idx import read_idx
 from regard.data.images import Frame, judge_image
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.runs.finding import parse, resolve
 from regard.runs.load import load
+from regard.runs.recipe import parse, resolve
 from regard.sight.seen import Seen
 
 ROOM = 1 << 30  # bytes of memory beyond those of the beginning: cases are small, and leaks are seen

@@ -19,10 +19,10 @@ from regard.data.batches import END, Images, Pairs, Sequences
 from regard.data.digits import SIDE, digit_split
 from regard.data.reader import MOST, Hand, spoken
 from regard.data.text_lines import Report
+from regard.runs.answering import ImageCaptioner
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.tasks.telling import splits_of
-from regard.runs.teller import Describer
 from regard.sight.senses import picture_of_words
 from regard.sight.watch import watch
 
@@ -32,7 +32,7 @@ GROUPS = {  # by the last two digits of the group of three that the word belongs
 }
 
 
-def looks(reader: Describer, run: Path, split: str) -> dict[int, list[tuple[int, int, bool]]]:
+def looks(reader: ImageCaptioner, run: Path, split: str) -> dict[int, list[tuple[int, int, bool]]]:
     """For each decoder block: (number, place of the word, whether its heaviest patch lies in the right digit)."""
     questions = splits_of(RunFolder(run).load_recipe(), Report())[split].questions()
     columns = getattr(reader.model.encoder, "tokens", reader.model.encoder).size[1]
@@ -58,7 +58,7 @@ def looks(reader: Describer, run: Path, split: str) -> dict[int, list[tuple[int,
     return found
 
 
-def words(reader: Describer, number: int, tokens: list[int]) -> list[tuple[tuple[int, ...], list[int]]]:
+def words(reader: ImageCaptioner, number: int, tokens: list[int]) -> list[tuple[tuple[int, ...], list[int]]]:
     """The words of a number: the digits each renders, and the tokens whose first letter is in it; hyphens are in none."""
     firsts, before = [], ""
     for count in range(1, len(tokens) + 1):
@@ -78,7 +78,7 @@ def share(found: list[tuple[int, int, bool]]) -> float:
 
 def report(run: Path) -> dict[str, object]:
     """What one run comes to."""
-    reader: Describer = load(run, device="cpu")
+    reader: ImageCaptioner = load(run, device="cpu")
     valid, test = looks(reader, run, "valid"), looks(reader, run, "test")
     layer = max(valid, key=lambda each: share(valid[each]))
     groups = {
@@ -104,7 +104,7 @@ def draw(run: Path, path: Path) -> None:
     chosen = next(
         n for n, number in enumerate(strips.numbers) if number > 99_999 and number % 100 // 10 in (7, 9)
     )
-    reader: Describer = load(run, device="cpu")
+    reader: ImageCaptioner = load(run, device="cpu")
     picture_of_words(reader, strips.pixels[chosen], title=reader.caption([strips.pixels[chosen]])[0]).png(
         path
     )

@@ -71,12 +71,12 @@ from regard.layers import (
 from regard.layers.frames import Spectrum, log_mel
 from regard.layers.lowered import Int8Linear
 from regard.models.counter import Counter
+from regard.runs.answering import Translator
 from regard.runs.building import build_model
-from regard.runs.finding import find
+from regard.runs.recipe import find
 from regard.runs.settings import DigitData, Training
 from regard.runs.tasks import prepare
 from regard.runs.tasks.prepared import Prepared
-from regard.runs.translator import Translator
 from regard.sight.pictures.alignment_map import alignment_map
 from regard.sight.pictures.chart import Chart
 from regard.sight.pictures.colours import INK, code, colour

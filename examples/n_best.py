@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import regard
-from regard.runs.finding import resolve
+from regard.runs.recipe import resolve
 from regard.training.experiment import begin
 
 WHO = {"I am": ["je suis"], "you are": ["tu es", "vous êtes"], "we are": ["nous sommes"]}

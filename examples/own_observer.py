@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from torch import nn
 
 import regard
-from regard.runs.finding import find
+from regard.runs.recipe import find
 from regard.sight.monitor import HeadRecord
 from regard.training.experiment import begin
 from regard.training.observers import Observer, Update

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import regard
-from regard.runs.finding import resolve
+from regard.runs.recipe import resolve
 from regard.sight.translation import picture_of
 from regard.training.experiment import begin
 

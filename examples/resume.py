@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from regard.runs.finding import find
+from regard.runs.recipe import find
 from regard.training.experiment import begin, resume
 from regard.training.observers import Observer, Update
 

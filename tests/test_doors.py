@@ -67,11 +67,8 @@ from regard.layers.rotary import Rotary
 from regard.models.captioner import Captioner, CaptionerConfig
 from regard.models.hearing import Hearing, HearingConfig
 from regard.models.vision import Vision, VisionConfig
+from regard.runs.answering import ImageCaptioner, Labeller, TextGenerator, Translator
 from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
-from regard.runs.sorter import Sorter
-from regard.runs.teller import Describer
-from regard.runs.translator import Translator
-from regard.runs.writer import Writer
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
 Door = Callable[[Any], object]
@@ -372,14 +369,14 @@ class Letters:
 def loaded() -> dict[str, tuple[Door, dict[str, Any]]]:
     letters: Any = Letters()
     translator = Translator(made()["transformer"], {"source": letters})
-    writer = Writer(made()["language"], {"source": letters})
+    writer = TextGenerator(made()["language"], {"source": letters})
     names = ["a", "b", "c"]
-    sorter = Sorter(made()["classifier"], TextReader(letters), names)
+    sorter = Labeller(made()["classifier"], TextReader(letters), names)
     looking = PictureReader((6, 10), 1)
-    looker = Sorter(made()["vision"], looking, names)
-    hearer = Sorter(made()["hearing"], SoundReader(HearingConfig()), names)
+    looker = Labeller(made()["vision"], looking, names)
+    hearer = Labeller(made()["hearing"], SoundReader(HearingConfig()), names)
     both = PairReader(looking, SoundReader(HearingConfig()))
-    describer = Describer(made()["captioner"], looking, letters)
+    describer = ImageCaptioner(made()["captioner"], looking, letters)
     no_list = {n: b for n, b in NO_BATCH.items() if n not in ("list", "array of texts")}
     no_pictures = {**NO_BATCH, "numbers": [3, 4], "nested": [[1.0, 2.0]], "wrong shape": [torch.zeros(2, 3)]}
     del no_pictures["text"], no_pictures["array of texts"]

@@ -12,9 +12,8 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.data.tokenizer import Tokenizer
 from regard.models.fusion import Fusion, FusionConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.runs.answering import Labeller, Translator
 from regard.runs.inputs import PairReader, PictureReader, SoundReader
-from regard.runs.sorter import Sorter
-from regard.runs.translator import Translator
 from regard.sight.explorer.exhibit import Exhibit, Picture
 from regard.sight.explorer.fused import Fusing
 from regard.sight.explorer.translations import Translating
@@ -130,8 +129,8 @@ def senses() -> Exhibit:
         fusion_depth=1,
     )
     reader = PairReader(PictureReader((8, 8), 1), SoundReader(config))
-    sorter = Sorter(Fusion(config).eval(), reader, ["different", "same"])
-    return Fusing(sorter=sorter, given=(torch.rand(1, 8, 8), torch.rand(1600) - 0.5)).look({}, [])
+    sorter = Labeller(Fusion(config).eval(), reader, ["different", "same"])
+    return Fusing(labeller=sorter, given=(torch.rand(1, 8, 8), torch.rand(1600) - 0.5)).look({}, [])
 
 
 def weights(exhibit: Exhibit, layer: int, head: int, entry: int = 0) -> Tensor:

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import regard.training.experiment as experiment
 from regard.cli import app, main
 from regard.cli.classify import bars
-from regard.runs.finding import written
 from regard.runs.load import load
+from regard.runs.recipe import written
 
 
 @pytest.fixture(scope="module")

@@ -23,13 +23,13 @@ from regard.data.text_lines import read_lines
 from regard.data.tokenizer import Tokenizer
 from regard.models.transformer import TransformerConfig
 from regard.runs.building import build_model
-from regard.runs.checkpoint import found
 from regard.runs.describing import describe_run
-from regard.runs.finding import find, resolve
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.reading import plain
+from regard.runs.recipe import find, resolve
 from regard.runs.settings import Training
+from regard.runs.tensor_file import found
 from regard.sight.seen import Seen
 from regard.training.checkpoints import write
 from regard.training.state import State

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from regard.data.audio import Recording, tone, wav_of
-from regard.runs.finding import resolve
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import Recipe, resolve
 from regard.training.experiment import begin
 from regard.training.log import Log
 

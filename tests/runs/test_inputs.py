@@ -7,8 +7,8 @@ import torch
 from regard import RegardError
 from regard.models.hearing import HearingConfig
 from regard.models.vision import Vision, VisionConfig
+from regard.runs.answering import Labeller
 from regard.runs.inputs import PairReader, PictureReader, SoundReader
-from regard.runs.sorter import Sorter
 
 BYTES = torch.randint(0, 256, (1, 8, 8), generator=torch.Generator().manual_seed(3)).to(torch.uint8)
 SAMPLES = torch.randint(-(2**15), 2**15, (400,), generator=torch.Generator().manual_seed(5)).to(torch.int16)
@@ -18,7 +18,7 @@ def test_a_classifier_answers_bytes_floats_and_arrays_alike():
     config = VisionConfig(
         width=16, heads=2, depth=1, inner=16, patch=(4, 4), image_size=(8, 8), channels=1, classes=2
     )
-    sorter = Sorter(Vision(config).eval(), PictureReader((8, 8), 1), ["a", "b"])
+    sorter = Labeller(Vision(config).eval(), PictureReader((8, 8), 1), ["a", "b"])
     floats, *others = sorter.probabilities([BYTES / 255, BYTES, BYTES.numpy(), (BYTES / 255).numpy()])
     assert others == [floats] * 3
 

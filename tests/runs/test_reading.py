@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 import pytest
 
 from regard import RegardError
-from regard.runs.finding import resolve
 from regard.runs.reading import build, describe, place, plain
+from regard.runs.recipe import resolve
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,11 +15,10 @@ from regard.models.captioner import RecurrentCaptioner
 from regard.models.convolution import Convolution
 from regard.models.hearing import Hearing
 from regard.models.vision import Vision
+from regard.runs.answering import ImageCaptioner, Labeller, SpeechTranscriber
 from regard.runs.building import build_model
 from regard.runs.inputs import PairReader, PictureReader, SoundReader
-from regard.runs.sorter import Sorter
 from regard.runs.tasks import prepare
-from regard.runs.teller import Describer, Scribe
 from regard.sight.senses import picture_of_class, picture_of_words
 from regard.sight.translation import words_of
 from regard.sight.watch import watch
@@ -52,7 +51,7 @@ def rolled(weights):
 def test_what_a_class_was_made_from_is_the_rollout_that_its_pooling_asks_for(pooling):
     torch.manual_seed(1)
     model = Vision(replace(vision.pico(), pooling=pooling)).eval()
-    sorter = Sorter(model, PictureReader((8, 8), 1), LABELS)
+    sorter = Labeller(model, PictureReader((8, 8), 1), LABELS)
     picture = torch.rand(1, 8, 8)
     weights = written_out(model, Images(picture[None]), model.predict)
     flow = rolled(weights)
@@ -69,7 +68,7 @@ def test_what_a_class_was_made_from_is_the_rollout_that_its_pooling_asks_for(poo
 def test_what_was_heard_lies_over_the_frames_in_order(tmp_path):
     torch.manual_seed(2)
     model = Hearing(hearing.pico()).eval()
-    sorter = Sorter(model, SoundReader(model.config), LABELS)
+    sorter = Labeller(model, SoundReader(model.config), LABELS)
     sound = torch.rand(3001) - 0.5
     weights = written_out(model, Sounds(sound[None], torch.tensor([3001])), model.predict)
     drawn = picture_of_class(sorter, sound)
@@ -85,12 +84,12 @@ def test_every_word_has_the_weights_of_its_tokens(sense, tokenizer):
     torch.manual_seed(3)
     if sense == "picture":
         config = replace(captioner.pico(), target_vocabulary=tokenizer.size)
-        teller = Describer(build_model(config).eval(), PictureReader((8, 48), 1), tokenizer)
+        teller = ImageCaptioner(build_model(config).eval(), PictureReader((8, 48), 1), tokenizer)
         given = torch.rand(1, 8, 48)
         batch, shape = Images(given[None]), (2, 24)
     else:
         config = replace(transcriber.pico(), target_vocabulary=tokenizer.size)
-        teller = Scribe(build_model(config).eval(), SoundReader(config), tokenizer)
+        teller = SpeechTranscriber(build_model(config).eval(), SoundReader(config), tokenizer)
         given = torch.rand(1600) - 0.5
         batch, shape = Sounds(given[None], torch.tensor([1600])), (1, 10)
     text = "quatre-vingt-dix mille"
@@ -117,20 +116,22 @@ def test_a_recurrent_captioner_shows_its_one_attention(tokenizer):
     )
     model = RecurrentCaptioner(config).eval()
     drawn = picture_of_words(
-        Describer(model, PictureReader((16, 16), 1), tokenizer), torch.rand(1, 16, 16), "un"
+        ImageCaptioner(model, PictureReader((16, 16), 1), tokenizer), torch.rand(1, 16, 16), "un"
     )
     assert drawn.grids.shape == (1, 2, 2)
     assert drawn.grids.sum() == pytest.approx(1, abs=1e-5)
     none = RecurrentCaptioner(replace(config, attention="none")).eval()
     with pytest.raises(RegardError, match="attention: none"):
-        picture_of_words(Describer(none, PictureReader((16, 16), 1), tokenizer), torch.rand(1, 16, 16), "un")
+        picture_of_words(
+            ImageCaptioner(none, PictureReader((16, 16), 1), tokenizer), torch.rand(1, 16, 16), "un"
+        )
 
 
 def test_two_senses_show_what_each_asked_of_the_other(tmp_path):
     torch.manual_seed(5)
     model = build_model(fusion.pico()).eval()
     picture, sound = torch.rand(1, 8, 8), torch.rand(1600) - 0.5
-    judge = Sorter(
+    judge = Labeller(
         model, PairReader(PictureReader((8, 8), 1), SoundReader(model.config)), ["different", "same"]
     )
     both = Both(Images(picture[None]), Sounds(sound[None], torch.tensor([1600])))
@@ -144,6 +145,6 @@ def test_two_senses_show_what_each_asked_of_the_other(tmp_path):
 
 
 def test_a_model_without_attention_has_nothing_to_show():
-    sorter = Sorter(Convolution(convolution.pico()).eval(), PictureReader((8, 8), 1), LABELS)
+    sorter = Labeller(Convolution(convolution.pico()).eval(), PictureReader((8, 8), 1), LABELS)
     with pytest.raises(RegardError, match="convolution model has no attention"):
         picture_of_class(sorter, torch.rand(1, 8, 8))

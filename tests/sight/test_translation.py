@@ -11,7 +11,7 @@ from regard.data.batches import END, START, UNKNOWN
 from regard.data.tokenizer import Tokenizer
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.runs.translator import Translator
+from regard.runs.answering import Translator
 from regard.sight.pictures.heatmap import Heatmap
 from regard.sight.translation import decoder_looks, looks_of, merged, picture_of, words_of
 

@@ -21,7 +21,7 @@ from regard.errors import RegardError
 from regard.models.layout import layout_of
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.runs.finding import find
+from regard.runs.recipe import find
 from regard.runs.settings import Training
 from regard.runs.tasks.prepared import packs
 from regard.training.distribution import World

@@ -11,6 +11,7 @@ import typer
 from regard import __version__
 from regard.cli import (
     bench,
+    caption,
     classify,
     cost,
     demo,
@@ -22,7 +23,6 @@ from regard.cli import (
     look,
     recipes,
     score,
-    tell,
     train,
     translate,
 )
@@ -66,8 +66,8 @@ for verb, examples in (
     (score.score, score.EXAMPLES),
     (generate.generate, generate.EXAMPLES),
     (classify.classify, classify.EXAMPLES),
-    (tell.caption, tell.CAPTION_EXAMPLES),
-    (tell.transcribe, tell.TRANSCRIBE_EXAMPLES),
+    (caption.caption, caption.CAPTION_EXAMPLES),
+    (caption.transcribe, caption.TRANSCRIBE_EXAMPLES),
     (look.look, look.EXAMPLES),
     (evaluate.evaluate, evaluate.EXAMPLES),
     (export.export, export.EXAMPLES),

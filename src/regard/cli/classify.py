@@ -9,7 +9,7 @@ import typer
 from regard.cli.texts import Device, Run, incoming, only_one, out_as_json, pairs, say
 
 if TYPE_CHECKING:
-    from regard.runs.sorter import Sorter
+    from regard.runs.answering import Labeller
 
 EXAMPLES = """
 regard classify runs/reviews "what a film"
@@ -44,13 +44,13 @@ def classify(
     """
     from regard.cli.texts import load_as
 
-    sorter: Sorter = load_as("classify", run, device)
-    what = sorter.reader.what
+    labeller: Labeller = load_as("classify", run, device)
+    what = labeller.reader.what
     if picture is not None:
         only_one(texts, 2 if what == "pair" else 1)
     for some in incoming(texts):
         inputs = pairs(some) if what == "pair" else some
-        for given, likely in zip(inputs, sorter.probabilities(inputs), strict=True):
+        for given, likely in zip(inputs, labeller.probabilities(inputs), strict=True):
             label = max(likely, key=likely.__getitem__)
             if json:
                 name = {"text": "text", "pair": "files"}.get(what, "file")
@@ -64,7 +64,7 @@ def classify(
             if picture is not None:
                 from regard.sight.senses import picture_of_class
 
-                drawn = picture_of_class(sorter, given, title=f"{label}, {likely[label]:.1%}")
+                drawn = picture_of_class(labeller, given, title=f"{label}, {likely[label]:.1%}")
                 drawn.write(picture)
                 say(f"wrote {picture}")
 

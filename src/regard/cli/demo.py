@@ -31,7 +31,7 @@ def demo(
 ) -> None:
     """Train a translator of number words from English to French (a minute on two cores), and look at it."""
     from regard.cli.train import watchers
-    from regard.runs.finding import find
+    from regard.runs.recipe import find
     from regard.training.experiment import begin
 
     say(

@@ -49,7 +49,7 @@ def evaluate(
     """BLEU, chrF and exact match; word and character error rates; accuracy; loss and perplexity: whatever the run is about."""
     import json as writing
 
-    from regard.runs.evaluating import evaluate_run
+    from regard.runs.evaluation import evaluate_run
 
     changes = {name: value for name, value in (("beam", beam), ("bleu", bleu)) if value is not None}
     metrics = evaluate_run(

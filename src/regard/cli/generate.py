@@ -41,17 +41,17 @@ def generate(
     """Continue a text; as it is drawn, letter by letter, when one is asked for."""
     from regard.cli.texts import load_as
 
-    writer = load_as("generate", run, device, precision, threads, compile)
+    generator = load_as("generate", run, device, precision, threads, compile)
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     changes = {name: value for name, value in given.items() if value is not None}
     if count == 1 and not json:
         sys.stdout.write(prompt)
-        for piece in writer.stream(prompt, seed=seed, **changes):
+        for piece in generator.stream(prompt, seed=seed, **changes):
             sys.stdout.write(piece)
             sys.stdout.flush()
         sys.stdout.write("\n")
         return
-    for text in writer.generate([prompt] * count, seed=seed, **changes):
+    for text in generator.generate([prompt] * count, seed=seed, **changes):
         if json:
             out_as_json({"prompt": prompt, "text": text})
         else:

@@ -44,7 +44,7 @@ def _accept(run: Path) -> None:
 
 
 def _verify(run: Path) -> None:
-    from regard.runs.verifying import verify_run
+    from regard.runs.describing import verify_run
 
     verified = verify_run(run)
     _show(verified)

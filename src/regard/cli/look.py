@@ -71,7 +71,7 @@ def look(
     device: Device = None,
 ) -> None:
     """See where a model looks: every layer and head, from the whole text down to single tokens."""
-    from regard.runs.checkpoint import called
+    from regard.runs.tensor_file import called
 
     exhibits = (
         _saved(what, inputs)
@@ -127,7 +127,7 @@ def _of_runs(
 
 def _named(run: Path) -> str:
     """A run, or what of it: the same input of several is told apart by this."""
-    from regard.runs.checkpoint import called
+    from regard.runs.tensor_file import called
 
     checkpoint = called(run)
     if checkpoint is None:

@@ -26,7 +26,7 @@ def recipes(
     from rich.markup import escape
     from rich.table import Table
 
-    from regard.runs.finding import find_text, parse, shipped
+    from regard.runs.recipe import find_text, parse, shipped
 
     if name is not None:
         typer.echo(find_text(name), nl=False)

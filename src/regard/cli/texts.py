@@ -62,7 +62,7 @@ def load_as(
     compile: bool = False,
 ) -> Any:
     """A run that has this verb, packed for this precision; of one that has not, its verbs are named."""
-    from regard.runs.ready import ready
+    from regard.runs.load import ready
 
     loaded = ready(run, device=device, precision=precision, threads=threads, compile=compile)
     if not hasattr(loaded, verb):

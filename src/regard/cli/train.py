@@ -72,7 +72,7 @@ def train(
     from regard.training.signals import Interruption
 
     with Interruption() as interruption:  # before torch is imported, which takes seconds
-        from regard.runs.finding import find
+        from regard.runs.recipe import find
         from regard.training.experiment import begin
 
         _prepare(deterministic, threads)
@@ -195,7 +195,7 @@ def _where_it_stopped(finished: "Finished") -> str:
 
 
 def _prepare(deterministic: bool, threads: int | None) -> None:
-    from regard.runs.ready import set_threads
+    from regard.runs.load import set_threads
 
     set_threads(threads)
     if deterministic:

@@ -19,8 +19,7 @@ from regard.cli.texts import (
 )
 
 if TYPE_CHECKING:
-    from regard.runs.answering import Answer
-    from regard.runs.translator import Translator
+    from regard.runs.answering import Answer, Translator
 
 EXAMPLES = """
 regard translate runs/numbers "two hundred and one"

@@ -1,16 +1,30 @@
-"""Answers in words, to whatever a model reads: texts, pictures or recordings."""
+"""Trained models with their tokenizers and labels: what `regard.load` returns."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
-from regard.data.batches import Batch
+from regard.data.batches import END, START, Batch, Pairs, Sequences
+from regard.data.given import instance, texts_of, whole
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.beam import beam
+from regard.decoding.forced import score
 from regard.decoding.greedy import greedy
 from regard.decoding.limits import Limits
+from regard.decoding.sampling import sample
+from regard.decoding.streaming import stream
+from regard.errors import RegardError
+from regard.models.labelling import Labelling
+from regard.models.language import LanguageModel
+from regard.runs.inputs import Picture, Reader, Sound, TextReader, several
+from regard.runs.reading import changed
 from regard.runs.settings import Decoding
+
+ROWS = 64  # decoded together
+ROWS_CLASSIFIED = 128
 
 
 @dataclass(frozen=True)
@@ -45,3 +59,214 @@ def answers(
         [Answer(tokenizer.decode(one.tokens), one.score, one.logprob, one.tokens) for one in best]
         for best in found
     ]
+
+
+class Loaded:
+    """A trained model, ready to be used. Subclasses add its tokenizers, labels and methods."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model: Any = model
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+
+class Translator(Loaded):
+    """A translator with its tokenizers: text in, text out."""
+
+    def __init__(
+        self,
+        model: nn.Module,  # that `Generates`
+        tokenizers: dict[str, Tokenizer],
+        decoding: Decoding | None = None,
+    ) -> None:
+        super().__init__(model)
+        self.source = tokenizers["source"]
+        self.target = tokenizers.get("target", self.source)
+        self.decoding = decoding or Decoding()
+
+    def translate(self, texts: Sequence[str], **changes: Any) -> list[str]:
+        """The best translation of each text. `beam=5`, `penalty=1.0` … as in `Decoding`."""
+        return [best[0].text for best in self.hypotheses(texts, **changes)]
+
+    def hypotheses(self, texts: Sequence[str], *, count: int = 1, **changes: Any) -> list[list[Answer]]:
+        """The `count` best translations of each text, best first."""
+        decoding = changed(self.decoding, changes, where="translate")
+        whole("count", count, least=1)
+        encoded = [[*ids, END] for ids in self.source.encode_all(texts_of(texts))]
+        for text, ids in zip(texts, encoded, strict=True):
+            if len(ids) > decoding.most:
+                raise RegardError(
+                    f"{text[:30]!r} … is {len(ids):,} tokens long, and a source has at most {decoding.most:,}: cut it, or "
+                    "set decoding.most"
+                )
+        # Sentences of like length together, so that little is filled up; their company changes no answer.
+        order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
+        found: list[list[Answer]] = [[] for _ in texts]
+        for start in range(0, len(order), ROWS):
+            rows = order[start : start + ROWS]
+            source = Sequences.of([encoded[row] for row in rows]).to(self.device)
+            limits = (source.lengths * decoding.longest).long() + decoding.extra
+            best = answers(self.model, source, self.target, decoding, limits=limits, count=count)
+            for row, translations in zip(rows, best, strict=True):
+                # An empty line stays one.
+                found[row] = (
+                    translations if len(encoded[row]) > 1 else [Answer("", 0.0, 0.0, [])] * len(translations)
+                )
+        return found
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """The log-probability of each target as the translation of its source."""
+        if len(texts_of(sources)) != len(texts_of(targets)):
+            raise RegardError(f"{len(sources)} sources but {len(targets)} targets")
+        scores: list[float] = []
+        for start in range(0, len(sources), ROWS):
+            some = slice(start, start + ROWS)
+            scores += [each.logprob for each in score(self.model, self.pairs(sources[some], targets[some]))]
+        return scores
+
+    def pairs(self, sources: Sequence[str], targets: Sequence[str]) -> Pairs:
+        """Texts as a batch, on the device of the model."""
+        return Pairs(TextReader(self.source).batch(sources), TextReader(self.target).batch(targets)).to(
+            self.device
+        )
+
+
+class TextGenerator(Loaded):
+    """A language model with its tokenizer: it continues text."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        tokenizers: dict[str, Tokenizer],
+        decoding: Decoding | None = None,
+        *,
+        lines: bool = False,  # trained on one text a line, each begun by START, rather than on a stream
+    ) -> None:
+        super().__init__(model)
+        self.tokenizer = tokenizers["source"]
+        self.decoding = decoding or Decoding()
+        self.lines = lines
+
+    def generate(self, prompts: Sequence[str], *, seed: int = 0, **changes: Any) -> list[str]:
+        """What follows each prompt. `tokens=200`, `temperature=0.8`, `top_k=20`, `top_p=0.9` as in `Decoding`."""
+        settings = changed(self.decoding, changes, where="generate")
+        found = sample(
+            self.model,
+            self.prompts(prompts),
+            limits=settings.tokens,
+            seed=seed,
+            temperature=settings.temperature,
+            top_k=settings.top_k or None,
+            top_p=settings.top_p,
+        )
+        return [self.tokenizer.decode(one.tokens) for one in found]
+
+    def stream(self, prompt: str, *, seed: int = 0, **changes: Any) -> Iterator[str]:
+        """What follows a prompt, piece by piece as it is drawn; a letter of several bytes comes when it is whole."""
+        settings = changed(self.decoding, changes, where="generate")
+        instance("prompt", prompt, str, "give one text")
+        tokens: list[int] = []
+        said = ""
+        for token in stream(
+            self.model,
+            self.prompts([prompt]),
+            limits=settings.tokens,
+            seed=seed,
+            temperature=settings.temperature,
+            top_k=settings.top_k or None,
+            top_p=settings.top_p,
+        ):
+            tokens.append(token)
+            text = self.tokenizer.decode(tokens)
+            if text.endswith("�"):
+                continue
+            if len(text) > len(said):
+                yield text[len(said) :]
+                said = text
+
+    def score(self, texts: Sequence[str]) -> list[float]:
+        """The log-probability of each text, given what texts of training begin with."""
+        return [each.logprob for each in score(self.model, self.prompts(texts))]
+
+    def prompts(self, prompts: Sequence[str]) -> Sequences:
+        """Prompts as tokens, begun as the texts of training were: by START, or in a stream by a line break."""
+        rows = self.tokenizer.encode_all(texts_of(prompts))
+        opening = [START] if self.lines else self.tokenizer.encode("\n") or [START]
+        return Sequences.of([[*opening, *ids] for ids in rows]).to(self.device)
+
+
+class Labeller(Loaded):
+    """A classifier with the names of its classes, of texts, pictures, recordings, or pairs of them."""
+
+    def __init__(self, model: Labelling[Any], reader: Reader, labels: list[str]) -> None:
+        super().__init__(model)
+        self.reader, self.labels = reader, labels
+
+    def classify(self, inputs: Sequence[Any]) -> list[str]:
+        """The likeliest class of each."""
+        return [max(each, key=each.__getitem__) for each in self.probabilities(inputs)]
+
+    def probabilities(self, inputs: Sequence[Any]) -> list[dict[str, float]]:
+        """How likely each class is, by its name."""
+        found = []
+        for start in range(0, len(several(inputs, self.reader.what)), ROWS_CLASSIFIED):
+            batch = self.reader.batch(inputs[start : start + ROWS_CLASSIFIED]).to(self.device)
+            with torch.no_grad():
+                likely = self.model.predict(batch).exp()
+            found += [dict(zip(self.labels, each, strict=True)) for each in likely.tolist()]
+        return found
+
+
+class MediaDescriber(Loaded):
+    """A captioner or transcriber with its tokenizer: a picture or a recording in, text out."""
+
+    def __init__(
+        self,
+        model: nn.Module,  # that `Generates`
+        reader: Reader,
+        tokenizer: Tokenizer,
+        decoding: Decoding | None = None,
+    ) -> None:
+        super().__init__(model)
+        self.reader, self.tokenizer = reader, tokenizer
+        self.decoding = decoding or Decoding()
+
+    def hypotheses(self, inputs: Sequence[Any], *, count: int = 1, **changes: Any) -> list[list[Answer]]:
+        """The `count` best texts for each input, best first. `beam=5`, `tokens=50` … as in `Decoding`."""
+        decoding = changed(self.decoding, changes, where="hypotheses")
+        whole("count", count, least=1)
+        found = []
+        for start in range(0, len(several(inputs, self.reader.what)), ROWS):
+            source = self.reader.batch(inputs[start : start + ROWS]).to(self.device)
+            found += answers(self.model, source, self.tokenizer, decoding, count=count)
+        return found
+
+    def score(self, inputs: Sequence[Any], texts: Sequence[str]) -> list[float]:
+        """The log-probability of each text for its input."""
+        if len(several(inputs, self.reader.what)) != len(several(texts, "text")):
+            raise RegardError(f"{len(inputs)} inputs but {len(texts)} texts")
+        scores: list[float] = []
+        for start in range(0, len(inputs), ROWS):
+            some = slice(start, start + ROWS)
+            pairs = Pairs(self.reader.batch(inputs[some]), TextReader(self.tokenizer).batch(texts[some]))
+            scores += [each.logprob for each in score(self.model, pairs.to(self.device))]
+        return scores
+
+
+class ImageCaptioner(MediaDescriber):
+    """A captioner with its tokenizer."""
+
+    def caption(self, pictures: Sequence[Picture], **changes: Any) -> list[str]:
+        """The best caption of each picture, a file or a tensor."""
+        return [best[0].text for best in self.hypotheses(pictures, **changes)]
+
+
+class SpeechTranscriber(MediaDescriber):
+    """A transcriber with its tokenizer."""
+
+    def transcribe(self, recordings: Sequence[Sound], **changes: Any) -> list[str]:
+        """What is said in each recording, a file or a tensor."""
+        return [best[0].text for best in self.hypotheses(recordings, **changes)]

@@ -1,17 +1,20 @@
-"""A run in a few lines, whether it is finished or not. Names what cannot be read and describes the rest."""
+"""A run or one of its checkpoints in a few lines, finished or not, and whether its files are those that training wrote.
+
+What cannot be read is named, and the rest described.
+"""
 
 import math
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from regard.data.bounded import opened, parse_json, read_text
 from regard.errors import RegardError
-from regard.runs.checkpoint import called
-from regard.runs.folder import RunFolder
+from regard.runs.folder import SUMS, Digests, RunFolder
+from regard.runs.load import described
 from regard.runs.metrics import Metric
-from regard.runs.ready import described
 from regard.runs.recipe import Recipe
-from regard.runs.stage import describe_checkpoint
+from regard.runs.tensor_file import Checkpoint, CheckpointKind, called, found
 from regard.runs.using import use_of
 
 Rows = list[tuple[str, str]]
@@ -108,3 +111,54 @@ def _last_lines(run: RunFolder) -> list[bytes]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def describe_checkpoint(checkpoint: Checkpoint) -> list[tuple[str, str]]:
+    """Names and values, in the order to be read. How its run went on is not told."""
+    run = RunFolder.existing(checkpoint.path.parent.parent)
+    recipe, use = run.load_recipe(), use_of(run.load_recipe().model.KIND)
+    broken = "" if checkpoint.intact() else ", broken: its contents are not those its name was given for"
+    best = checkpoint.path.name.startswith("best-")
+    about = checkpoint.about()
+    metrics = about if best else about.get("metrics", {})
+    said = "  ".join(
+        f"{name} {value:.4g}" for name, value in metrics.items() if isinstance(value, int | float)
+    )
+    return [
+        ("run", str(run.path)),
+        ("checkpoint", f"{checkpoint.path.name}{broken}"),
+        ("about", recipe.about),
+        ("model", recipe.model.KIND),
+        ("parameters", f"{sum(each.count for each in checkpoint.weights_header().tensors.values()):,}"),
+        (
+            "training",
+            f"step {checkpoint.step:,} of {recipe.training.steps:,}" + ", the best until then" * best,
+        ),
+        *([("validation", said)] if said else []),
+        ("can", ", ".join([*use.verbs, "evaluate"])),
+        ("seed", str(recipe.seed)),
+    ]
+
+
+def verify_run(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """Every file that has a digest, with "as written", "changed" or "missing".
+
+    Those are the files in SHA256SUMS, which the folders of others may have too, and the checkpoints of a run, which
+    have their digests in their names.
+    """
+    checkpoint = called(path)
+    folder = Path(path) if checkpoint is None else checkpoint.path.parent.parent
+    if not folder.is_dir():
+        raise RegardError(f"{path}: no such folder")
+    kinds: tuple[CheckpointKind, ...] = ("step", "best")
+    checkpoints = [each for kind in kinds for each in found(folder / "checkpoints", kind)]
+    verified = [
+        *Digests(folder).verified(),
+        *(
+            (f"checkpoints/{each.path.name}", "as written" if each.intact() else "changed")
+            for each in checkpoints
+        ),
+    ]
+    if not verified:
+        raise RegardError(f"{path}: nothing to verify, for it has neither {SUMS} nor checkpoints")
+    return verified

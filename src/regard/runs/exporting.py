@@ -8,9 +8,8 @@ from regard.errors import RegardError
 from regard.interop.ctranslate2 import save_ctranslate2
 from regard.interop.marian import save_marian
 from regard.models.transformer import Transformer
-from regard.runs.chosen import run_of
-from regard.runs.load import load
-from regard.runs.translator import Translator
+from regard.runs.answering import Translator
+from regard.runs.load import load, run_of
 
 
 def export_run(run: str | os.PathLike[str], *, to: str, out: str | os.PathLike[str]) -> None:

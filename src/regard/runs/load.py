@@ -1,15 +1,21 @@
-"""A run folder, loaded: something that translates, writes, classifies, captions, transcribes or counts."""
+"""A run folder, loaded: something that translates, writes, classifies, captions, transcribes or counts.
+
+The weights are the final ones of a run, those of a checkpoint that is named, or the best ones of a run not finished yet.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.data.given import instance
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError
+from regard.errors import RegardError, warn
+from regard.layers.lowered import packable
 from regard.layers.lowering import lower
 from regard.models.captioner import Captioner, RecurrentCaptioner
 from regard.models.classifier import Classifier
@@ -23,18 +29,67 @@ from regard.models.seeing import PictureConfig
 from regard.models.transcriber import Transcriber
 from regard.models.transformer import Transformer
 from regard.models.vision import Vision
-from regard.runs.building import build_model
-from regard.runs.chosen import chosen
-from regard.runs.fitting import check_fit
+from regard.runs.answering import ImageCaptioner, Labeller, SpeechTranscriber, TextGenerator, Translator
+from regard.runs.building import build_model, check_fit
 from regard.runs.folder import RunFolder
 from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
 from regard.runs.reading import build
 from regard.runs.recipe import ModelConfig
 from regard.runs.settings import Decoding, TextData
-from regard.runs.sorter import Sorter
-from regard.runs.teller import Describer, Scribe
-from regard.runs.translator import Translator
-from regard.runs.writer import Writer
+from regard.runs.tensor_file import Checkpoint, CheckpointKind, Header, called, found
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A run, and where its weights are taken from."""
+
+    run: RunFolder
+    checkpoint: Checkpoint | None  # None: model.safetensors
+
+    @property
+    def path(self) -> Path:
+        """Where the weights are."""
+        return self.run.weights if self.checkpoint is None else self.checkpoint.path
+
+    def header(self) -> Header:
+        """What the file says that it holds of the model."""
+        return self.run.weights_header() if self.checkpoint is None else self.checkpoint.weights_header()
+
+    def weights(self) -> dict[str, Tensor]:
+        """The tensors of the model."""
+        return self.run.load_weights() if self.checkpoint is None else self.checkpoint.weights()
+
+
+def chosen(path: str | os.PathLike[str], *, accept_changes: bool = False) -> Chosen:
+    """The weights that a path means. Of a run without final ones a warning says which checkpoint is taken."""
+    run, checkpoint = run_of(path, accept_changes=accept_changes), called(path)
+    if checkpoint is None and not os.path.lexists(run.weights):
+        checkpoint = _best(run)
+    return Chosen(run, checkpoint)
+
+
+def run_of(path: str | os.PathLike[str], *, accept_changes: bool = False) -> RunFolder:
+    """The run that a path means, be it of the run or of one of its checkpoints."""
+    checkpoint = called(path)
+    folder = path if checkpoint is None else checkpoint.path.parent.parent
+    return RunFolder.existing(folder, accept_changes=accept_changes)
+
+
+def _best(run: RunFolder) -> Checkpoint | None:
+    """The best checkpoint of a run that is not finished, else its newest; a broken one is passed over, and named."""
+    broken: list[str] = []
+    kinds: tuple[tuple[CheckpointKind, str], ...] = (("best", "best"), ("step", "newest"))
+    for kind, word in kinds:
+        for each in reversed(found(run.checkpoints, kind)):
+            if each.intact():
+                without = f" that is whole ({', '.join(broken)} is not)" if broken else ""
+                warn(
+                    f"{run.path} is not finished: taking its {word} checkpoint{without}, of step {each.step:,}; finish it "
+                    f"with `regard resume {run.path}`"
+                )
+                return each
+            broken.append(each.path.name)
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,19 +145,19 @@ def load(
             return model
         case LanguageModel():
             lines = isinstance(recipe.data, TextData) and recipe.data.unit == "lines"
-            return Writer(model, tokenizers, decoding, lines=lines)
+            return TextGenerator(model, tokenizers, decoding, lines=lines)
         case Classifier():
-            return Sorter(model, TextReader(tokenizers["source"]), labels)
+            return Labeller(model, TextReader(tokenizers["source"]), labels)
         case Vision() | Convolution():
-            return Sorter(model, _pictures(model.config), labels)
+            return Labeller(model, _pictures(model.config), labels)
         case Hearing():
-            return Sorter(model, SoundReader(model.config), labels)
+            return Labeller(model, SoundReader(model.config), labels)
         case Fusion():
-            return Sorter(model, PairReader(_pictures(model.config), SoundReader(model.config)), labels)
+            return Labeller(model, PairReader(_pictures(model.config), SoundReader(model.config)), labels)
         case Captioner() | RecurrentCaptioner():
-            return Describer(model, _pictures(model.config), tokenizers["source"], decoding)
+            return ImageCaptioner(model, _pictures(model.config), tokenizers["source"], decoding)
         case Transcriber():
-            return Scribe(model, SoundReader(model.config), tokenizers["source"], decoding)
+            return SpeechTranscriber(model, SoundReader(model.config), tokenizers["source"], decoding)
         case _:
             return Translator(model, tokenizers, decoding)
 
@@ -160,3 +215,47 @@ def decoding_of(folder: RunFolder, default: Decoding) -> Decoding:
     fields = {key: value for key, value in known.items() if key in Decoding.__dataclass_fields__}
     checked = build(Decoding, fields, where=str(folder.generation))
     return replace(default, **{name: getattr(checked, name) for name in fields})
+
+
+MOST_THREADS = 1024  # each has a stack of its own
+
+
+def ready(
+    run: str | os.PathLike[str],
+    *,
+    device: str | None = None,
+    precision: str | None = None,
+    threads: int | None = None,
+    compile: bool = False,
+) -> Any:
+    """The run loaded, to answer and not to be trained."""
+    set_threads(threads)
+    return load(run, device=device, precision=chosen_precision(device, precision), compile=compile)
+
+
+def set_threads(threads: int | None) -> None:
+    """Use so many threads of the CPU; None: as many as torch does by itself."""
+    if threads is None:
+        return
+    if not 1 <= threads <= MOST_THREADS:
+        raise RegardError(f"threads={threads}: from 1 to {MOST_THREADS}")
+    torch.set_num_threads(threads)
+
+
+def chosen_precision(device: str | None, precision: str | None) -> str | None:
+    """That asked for; else float32, packed where the CPU answers and torch can pack."""
+    if precision is None and (chosen_device(device).type != "cpu" or not packable()):
+        return None
+    return precision or "float32"
+
+
+def described(device: str | None = None) -> str:
+    """What is picked where nothing is asked for, in words."""
+    place = chosen_device(device)
+    if place.type != "cpu":
+        return f"float32 on {place}, steps of Transformers recorded; --precision fp16 or bf16 is quicker"
+    packed = ", weights packed" if chosen_precision("cpu", None) else ""
+    return (
+        f"float32 on the CPU, {torch.get_num_threads()} threads{packed}; --precision bf16 or int8 is quicker, "
+        "and so is --compile"
+    )

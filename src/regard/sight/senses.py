@@ -14,8 +14,7 @@ from regard.layers.frames import log_mel
 from regard.models.fusion import Fusion
 from regard.models.hearing import SoundEncoder
 from regard.models.seeing import PictureEncoder, PictureTokens
-from regard.runs.sorter import Sorter
-from regard.runs.teller import Teller
+from regard.runs.answering import Labeller, MediaDescriber
 from regard.sight.pictures.overlay import MOST, Overlay, overlay
 from regard.sight.pictures.panels import Panels
 from regard.sight.pictures.photo import Photo, spectrogram
@@ -34,14 +33,14 @@ class Ground:
     grid: tuple[int, int]  # rows and columns of tokens
 
 
-def picture_of_class(sorter: Sorter, given: Any, *, title: str = "") -> Overlay | Panels:
+def picture_of_class(labeller: Labeller, given: Any, *, title: str = "") -> Overlay | Panels:
     """What a classifier's answer was made from.
 
     For one sense this is the rollout of its blocks (Abnar 2020), asked by the class token, by the learned question of
     its pooling, or by the mean. For two senses it is what each gave to the other, the mean over heads and blocks.
     """
-    batch = sorter.reader.batch([given]).to(sorter.device)
-    model: Any = sorter.model
+    batch = labeller.reader.batch([given]).to(labeller.device)
+    model: Any = labeller.model
     with evaluating(model), watch(model) as seen:
         model.predict(batch)
         if not seen.names:
@@ -65,7 +64,7 @@ def picture_of_class(sorter: Sorter, given: Any, *, title: str = "") -> Overlay 
 
 
 def picture_of_words(
-    teller: Teller,
+    describer: MediaDescriber,
     given: Any,
     text: str | None = None,
     *,
@@ -75,19 +74,19 @@ def picture_of_words(
 ) -> Overlay:
     """Where each word of a caption or a transcript was found: one picture a word.
 
-    Without a text it is the teller's own. Of a Transformer the mean over the heads of one decoder block is drawn, the
+    Without a text it is the describer's own. Of a Transformer the mean over the heads of one decoder block is drawn, the
     one that looks most sharply; `layer` and `heads` choose others.
     """
-    tokens = teller.hypotheses([given])[0][0].tokens if text is None else teller.tokenizer.encode(text)
+    tokens = describer.hypotheses([given])[0][0].tokens if text is None else describer.tokenizer.encode(text)
     if not tokens:
         raise RegardError("nothing was said, so there is no word whose look could be drawn")
-    words = words_of(teller.tokenizer, tokens)
+    words = words_of(describer.tokenizer, tokens)
     if len(words.names) > MOST:
         raise RegardError(f"{len(words.names)} words or letters were said: a picture shows at most {MOST}")
-    source = teller.reader.batch([given]).to(teller.device)
-    pair = Pairs(source, Sequences.of([[*tokens, END]]).to(teller.device))
-    weights, note = decoder_looks(teller.model, pair, layer, heads)
-    ground = ground_of(teller.model.encoder, source)
+    source = describer.reader.batch([given]).to(describer.device)
+    pair = Pairs(source, Sequences.of([[*tokens, END]]).to(describer.device))
+    weights, note = decoder_looks(describer.model, pair, layer, heads)
+    ground = ground_of(describer.model.encoder, source)
     inner = merged(weights[:-1], words.parts, range(weights.shape[1]))
     return overlay(
         ground.photo, inner, words=words.names, grid=ground.grid, smooth=False, title=title, note=note

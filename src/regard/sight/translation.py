@@ -14,7 +14,7 @@ from regard.decoding.evaluating import evaluating
 from regard.errors import RegardError
 from regard.models.recurrent_writing import RecurrentWriting
 from regard.models.writing import Writing
-from regard.runs.translator import Translator
+from regard.runs.answering import Translator
 from regard.sight.pictures.heatmap import MOST, Heatmap, heatmap
 from regard.sight.selection import Choice, positions
 from regard.sight.watch import watch

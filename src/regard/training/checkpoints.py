@@ -16,13 +16,18 @@ import safetensors.torch
 from torch import Tensor
 
 from regard.data.atomic import write_atomically
-from regard.runs.checkpoint import Checkpoint as Checkpoint
-from regard.runs.checkpoint import Kind as Kind
-from regard.runs.checkpoint import found as found
+from regard.runs.tensor_file import Checkpoint as Checkpoint
+from regard.runs.tensor_file import CheckpointKind as CheckpointKind
+from regard.runs.tensor_file import found as found
 
 
 def write(
-    folder: Path, step: int, tensors: Mapping[str, Tensor], *, about: Mapping[str, Any], kind: Kind = "step"
+    folder: Path,
+    step: int,
+    tensors: Mapping[str, Tensor],
+    *,
+    about: Mapping[str, Any],
+    kind: CheckpointKind = "step",
 ) -> Checkpoint:
     """A file that is there whole, and on the disk, or not at all."""
     contents = safetensors.torch.save(
@@ -53,7 +58,7 @@ def set_aside(checkpoint: Checkpoint) -> str:
     return f"{checkpoint.path.name} is broken (its contents are not those its name was given for): see {aside.name}"
 
 
-def prune(folder: Path, steps: Collection[int], kind: Kind = "step") -> None:
+def prune(folder: Path, steps: Collection[int], kind: CheckpointKind = "step") -> None:
     """Remove all checkpoints but those of these steps."""
     for checkpoint in found(folder, kind):
         if checkpoint.step not in steps:

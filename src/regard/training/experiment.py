@@ -14,22 +14,18 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.evaluating import evaluating
 from regard.models.recurrent import RecurrentConfig
 from regard.models.transformer import TransformerConfig
-from regard.runs.anchoring import anchored, recorded
-from regard.runs.building import build_model
+from regard.runs.building import build_model, check_size
 from regard.runs.card import write_card
-from regard.runs.checkpoint import found
-from regard.runs.chosen import chosen, run_of
-from regard.runs.fitting import check_size
 from regard.runs.folder import RunFolder
-from regard.runs.load import chosen_device
+from regard.runs.load import chosen, chosen_device, run_of
 from regard.runs.lock import locked
 from regard.runs.metrics import Metric
 from regard.runs.reading import plain
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import Recipe, anchored, recorded
 from regard.runs.settings import Init
 from regard.runs.tasks import prepare
-from regard.runs.tasks.prepared import Prepared
-from regard.runs.tasks.summary import summary
+from regard.runs.tasks.prepared import Prepared, summary
+from regard.runs.tensor_file import found
 from regard.training.distribution import World, joined
 from regard.training.loop import train
 from regard.training.observers import Observer, Outcome

@@ -5,12 +5,11 @@ from typing import Any
 
 from regard.data.bounded import parse_json, read_text
 from regard.errors import RegardError
-from regard.runs.checkpoint import found
-from regard.runs.finding import changed
 from regard.runs.folder import RunFolder
 from regard.runs.metrics import Metric
 from regard.runs.reading import plain
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import Recipe, changed
+from regard.runs.tensor_file import found
 
 # What says how training goes on. All else made the weights, the optimiser and the place in the data what they are.
 MAY_CHANGE = (

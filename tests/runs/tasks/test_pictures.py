@@ -11,9 +11,9 @@ from runs.small import MODEL, TRAINING, trained
 from regard import RegardError
 from regard.data.digits import digit_split, digits
 from regard.data.text_lines import Report
-from regard.runs.evaluating import evaluate_run
-from regard.runs.finding import resolve
+from regard.runs.evaluation import evaluate_run
 from regard.runs.load import load
+from regard.runs.recipe import resolve
 from regard.runs.settings import DigitData, ImageData
 from regard.runs.tasks import prepare
 from regard.runs.tasks.pictures import pools_of

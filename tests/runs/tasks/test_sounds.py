@@ -7,9 +7,9 @@ from runs.small import MODEL, TRAINING, hearing, trained, write_spoken
 from regard import RegardError
 from regard.data.audio import Recording, read_recording, tone, wav_of
 from regard.data.text_lines import Report
-from regard.runs.evaluating import evaluate_run
-from regard.runs.finding import resolve
+from regard.runs.evaluation import evaluate_run
 from regard.runs.load import load
+from regard.runs.recipe import resolve
 from regard.runs.settings import SoundData, SpokenData
 from regard.runs.tasks import prepare
 from regard.runs.tasks.sounds import pools_of

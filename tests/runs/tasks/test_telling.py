@@ -9,7 +9,7 @@ from regard import RegardError
 from regard.data.digits import digit_split, digits
 from regard.data.numbers import french
 from regard.data.text_lines import Report
-from regard.runs.evaluating import evaluate_run
+from regard.runs.evaluation import evaluate_run
 from regard.runs.load import load
 from regard.runs.tasks import prepare
 from regard.runs.tasks.telling import splits_of

@@ -8,8 +8,8 @@ from torch import Tensor
 from regard.decoding.evaluating import evaluating
 from regard.errors import RegardError
 from regard.models.fusion import Fusion, FusionConfig
+from regard.runs.answering import Labeller
 from regard.runs.inputs import PairReader, SoundReader, TextReader
-from regard.runs.sorter import Sorter
 from regard.sight.explorer.exhibit import Change, Picture, Text
 from regard.sight.explorer.hall import Hall
 from regard.sight.explorer.runs import exhibit_of_run
@@ -74,7 +74,7 @@ def test_a_text_can_be_one_of_the_senses() -> None:
     torch.manual_seed(3)
     reader = PairReader(TextReader(WORDS), SoundReader(config))
     exhibit = exhibit_of_run(
-        Sorter(Fusion(config).eval(), reader, ["no", "yes"]), ("one two", torch.rand(1600))
+        Labeller(Fusion(config).eval(), reader, ["no", "yes"]), ("one two", torch.rand(1600))
     )
     text = exhibit.sides[0]
     assert isinstance(text, Text)

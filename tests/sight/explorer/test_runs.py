@@ -23,8 +23,8 @@ from regard.decoding.evaluating import evaluating
 from regard.decoding.forced import score
 from regard.errors import RegardError
 from regard.models.convolution import Convolution, ConvolutionConfig
+from regard.runs.answering import Labeller
 from regard.runs.inputs import PictureReader
-from regard.runs.sorter import Sorter
 from regard.sight.explorer.exhibit import Change, Exhibit, Picture, Text
 from regard.sight.explorer.hall import TOUCHED, GoneError, Hall
 from regard.sight.explorer.runs import exhibit_of_run
@@ -191,7 +191,7 @@ def test_what_is_written_under_a_forbidden_pair_was_found_under_it() -> None:
 
 def test_reading_all_anew_at_every_step_writes_the_same_translation() -> None:
     loaded = translator(beam=3)
-    from regard.runs.translator import Translator
+    from regard.runs.answering import Translator
 
     anew = Translator(Uncached(loaded.model), {"source": WORDS}, loaded.decoding)
     with evaluating(loaded.model):
@@ -341,7 +341,7 @@ def test_mistakes_are_named() -> None:
         ConvolutionConfig(channels=1, image_size=(8, 8), classes=2, widths=(4,), strides=(2,))
     )
     with pytest.raises(RegardError, match="a Convolution cannot be explored"):
-        exhibit_of_run(Sorter(model, PictureReader((8, 8), 1), ["a", "b"]), "x.png")
+        exhibit_of_run(Labeller(model, PictureReader((8, 8), 1), ["a", "b"]), "x.png")
     hall = Hall([exhibit_of_run(translator(), SOURCE)])
     with pytest.raises(RegardError, match="input 'target' cannot be changed: source can"):
         hall.touch(0, {"target": "x"}, [])

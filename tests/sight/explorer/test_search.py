@@ -5,7 +5,7 @@ import torch
 from sight.explorer.trained import WORDS, describer, recurrent, translator
 
 from regard.data.batches import END, PAD, START, Pairs, Sequences
-from regard.runs.translator import Translator
+from regard.runs.answering import Translator
 from regard.sight.explorer.exhibit import Branch, Change
 from regard.sight.explorer.runs import exhibit_of_run
 from regard.sight.explorer.search import FELL, Followed

@@ -13,12 +13,9 @@ from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transcriber import Transcriber, TranscriberConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vision import Vision, VisionConfig
+from regard.runs.answering import ImageCaptioner, Labeller, SpeechTranscriber, TextGenerator, Translator
 from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
 from regard.runs.settings import Decoding
-from regard.runs.sorter import Sorter
-from regard.runs.teller import Describer, Scribe
-from regard.runs.translator import Translator
-from regard.runs.writer import Writer
 
 WORDS = Tokenizer.train(["one two three four five six seven eight"], kind="word")
 SIZES = {"width": 16, "heads": 2, "depth": 2, "inner": 16}
@@ -47,50 +44,54 @@ def recurrent() -> Translator:
     return Translator(RecurrentTranslator(config).eval(), {"source": WORDS}, Decoding(beam=1, extra=4))
 
 
-def writer() -> Writer:
+def writer() -> TextGenerator:
     torch.manual_seed(3)
     model = LanguageModel(LanguageConfig(vocabulary=WORDS.size, **SIZES)).eval()
-    return Writer(model, {"source": WORDS}, lines=True)
+    return TextGenerator(model, {"source": WORDS}, lines=True)
 
 
-def sorter(pooling: str = "attention") -> Sorter:
+def sorter(pooling: str = "attention") -> Labeller:
     torch.manual_seed(3)
     config = ClassifierConfig(vocabulary=WORDS.size, classes=3, pooling=pooling, **SIZES)
-    return Sorter(Classifier(config).eval(), TextReader(WORDS), ["good", "bad", "ugly"])
+    return Labeller(Classifier(config).eval(), TextReader(WORDS), ["good", "bad", "ugly"])
 
 
-def viewer() -> Sorter:
+def viewer() -> Labeller:
     torch.manual_seed(3)
     config = VisionConfig(channels=1, image_size=(8, 8), patch=(2, 2), classes=3, **SIZES)
-    return Sorter(Vision(config).eval(), PictureReader((8, 8), 1), ["seven", "two", "three"])
+    return Labeller(Vision(config).eval(), PictureReader((8, 8), 1), ["seven", "two", "three"])
 
 
-def describer() -> Describer:
+def describer() -> ImageCaptioner:
     """A captioner of 8 × 12 pictures."""
     torch.manual_seed(4)
     config = CaptionerConfig(
         channels=1, image_size=(8, 12), patch=(4, 4), target_vocabulary=WORDS.size, decoder_depth=2, **SIZES
     )
-    return Describer(Captioner(config).eval(), PictureReader((8, 12), 1), WORDS, Decoding(beam=2, tokens=5))
+    return ImageCaptioner(
+        Captioner(config).eval(), PictureReader((8, 12), 1), WORDS, Decoding(beam=2, tokens=5)
+    )
 
 
-def scribe() -> Scribe:
+def scribe() -> SpeechTranscriber:
     """A transcriber."""
     torch.manual_seed(4)
     config = TranscriberConfig(target_vocabulary=WORDS.size, decoder_depth=2, bands=8, **SIZES)
-    return Scribe(Transcriber(config).eval(), SoundReader(config), WORDS, Decoding(beam=1, tokens=5))
+    return SpeechTranscriber(
+        Transcriber(config).eval(), SoundReader(config), WORDS, Decoding(beam=1, tokens=5)
+    )
 
 
-def listener() -> Sorter:
+def listener() -> Labeller:
     """A classifier of recordings."""
     torch.manual_seed(4)
     config = HearingConfig(classes=3, bands=8, **SIZES)
-    return Sorter(Hearing(config).eval(), SoundReader(config), ["seven", "two", "three"])
+    return Labeller(Hearing(config).eval(), SoundReader(config), ["seven", "two", "three"])
 
 
-def fused() -> Sorter:
+def fused() -> Labeller:
     """A classifier of a picture and a recording."""
     torch.manual_seed(4)
     config = FusionConfig(channels=1, image_size=(8, 8), patch=(2, 2), bands=8, **SIZES)
     reader = PairReader(PictureReader((8, 8), 1), SoundReader(config))
-    return Sorter(Fusion(config).eval(), reader, ["different", "same"])
+    return Labeller(Fusion(config).eval(), reader, ["different", "same"])

@@ -1,8 +1,9 @@
-"""What a recipe comes to before training: data read, tokenizers made, sizes known."""
+"""A recipe before training: data read, tokenizers made, sizes known, and a summary of what was read."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from regard.data.batches import Feed, each_once
+from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.models.classifier import ClassifierConfig
@@ -93,3 +95,50 @@ def located(folder: str, path: str) -> str:
 def all_located(folder: str, files: str | Sequence[str]) -> list[str]:
     """The paths of a recipe, from its folder."""
     return [located(folder, each) for each in ([files] if isinstance(files, str) else files)]
+
+
+_FILES, _CLASSES, _LETTERS = 5, 20, 70
+
+
+def summary(prepared: Prepared, report: Report) -> list[str]:
+    """How each file was read, how much there is, its classes, some samples, and what was dropped and why."""
+    facts = ", ".join(f"{name}: {_number(fact)}" for name, fact in prepared.facts.items())
+    return [
+        *layouts(report),
+        facts,
+        *_classes(prepared),
+        *(f"as read: {' → '.join(map(_shown, sample))}" for sample in prepared.samples),
+        *(dropped(report) or ["dropped: nothing"]),
+        *prepared.notices,
+    ]
+
+
+def layouts(report: Report) -> list[str]:
+    """The columns that were taken from each file, and whether its first line is a header."""
+    found = [f"{file}: {layout}" for file, layout in report.layouts.items()]
+    more = [f"… and {len(found) - _FILES:,} more files"] if len(found) > _FILES else []
+    return found[:_FILES] + more
+
+
+def dropped(report: Report) -> list[str]:
+    """How much was dropped, by kind, and the first few by file and line."""
+    if not report.total:
+        return []
+    return [f"dropped: {report.total:,} ({report.kinds})", *(f"  {problem}" for problem in report.first)]
+
+
+def _classes(prepared: Prepared) -> Iterator[str]:
+    if prepared.classes:
+        some = [f"{name!r} {count:,}" for name, count in islice(prepared.classes.items(), _CLASSES)]
+        more = (
+            [f"… and {len(prepared.classes) - _CLASSES:,} more"] if len(prepared.classes) > _CLASSES else []
+        )
+        yield f"training samples of each class: {', '.join(some + more)}"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…")
+
+
+def _number(fact: object) -> str:
+    return f"{fact:,}" if isinstance(fact, int) else str(fact)

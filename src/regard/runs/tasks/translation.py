@@ -17,11 +17,11 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.models.recurrent import RecurrentConfig
 from regard.models.transformer import TransformerConfig
+from regard.runs.answering import Translator
 from regard.runs.metrics import Metric, translation_metrics
 from regard.runs.recipe import Recipe
 from regard.runs.settings import NumberData, PairData
 from regard.runs.tasks.prepared import Prepared, all_located, likelihood, located, packs, too_long
-from regard.runs.translator import Translator
 
 SPLITS: tuple[Part, ...] = ("train", "valid", "test")
 SAMPLES = 3  # shown before training, as they were read

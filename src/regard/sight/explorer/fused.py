@@ -11,8 +11,8 @@ from regard.data.batches import Batch, Both, Sequences
 from regard.decoding.evaluating import evaluating
 from regard.errors import RegardError
 from regard.models.fusion import Fusion
+from regard.runs.answering import Labeller
 from regard.runs.inputs import PairReader, TextReader
-from regard.runs.sorter import Sorter
 from regard.sight.explorer.changes import changed
 from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Output, Panel, Plain, Side, Text
 from regard.sight.explorer.senses import named, side_of
@@ -30,7 +30,7 @@ _ASKING = {"first": _FIRST, "second": _SECOND, "first_asks": _FIRST, "second_ask
 class Fusing:
     """A classifier of pairs, and one pair."""
 
-    sorter: Sorter
+    labeller: Labeller
     given: tuple[Any, Any]
     about: str = ""
 
@@ -57,7 +57,7 @@ class Fusing:
             sides=sides,
             panels=tuple(_panel(layer) for layer in seen),
             entries=(Entry(name=name),),
-            outputs=(Output(classes=likeliest(likely, self.sorter.labels)),),
+            outputs=(Output(classes=likeliest(likely, self.labeller.labels)),),
             subject=self,
         )
 
@@ -74,18 +74,18 @@ class Fusing:
         return Text(name="text", tokens=(spelled(reader.tokenizer, batch.tokens[0].tolist()),))
 
     def _batch(self) -> Both[Batch, Batch]:
-        return self._reader.batch([self.given]).to(self.sorter.device)
+        return self._reader.batch([self.given]).to(self.labeller.device)
 
     @property
     def _reader(self) -> PairReader:
-        if not isinstance(self.sorter.reader, PairReader):
-            raise RegardError(f"this classifier reads one {self.sorter.reader.what}, not two senses")
-        return self.sorter.reader
+        if not isinstance(self.labeller.reader, PairReader):
+            raise RegardError(f"this classifier reads one {self.labeller.reader.what}, not two senses")
+        return self.labeller.reader
 
     def _model(self) -> Fusion:
-        if not isinstance(self.sorter.model, Fusion):
-            raise RegardError(f"a {type(self.sorter.model).__name__} does not take two senses")
-        return self.sorter.model
+        if not isinstance(self.labeller.model, Fusion):
+            raise RegardError(f"a {type(self.labeller.model).__name__} does not take two senses")
+        return self.labeller.model
 
 
 def _panel(layer: Layer) -> Panel:

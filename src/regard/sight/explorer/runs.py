@@ -4,11 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError
+from regard.runs.answering import Labeller, MediaDescriber, TextGenerator, Translator
 from regard.runs.inputs import PairReader, TextReader
-from regard.runs.sorter import Sorter
-from regard.runs.teller import Teller
-from regard.runs.translator import Translator
-from regard.runs.writer import Writer
 from regard.sight.explorer.exhibit import Exhibit, Subject
 from regard.sight.explorer.fused import Fusing
 from regard.sight.explorer.senses import Perceiving, Telling
@@ -27,28 +24,28 @@ def exhibit_of_run(
 ) -> Exhibit:
     """What a loaded run does with a text, with the file of a picture or of a recording, or with a pair of them."""
     about = " · ".join(part for part in (name, _described(loaded)) if part)
-    writes = isinstance(loaded, Translator | Teller)
+    writes = isinstance(loaded, Translator | MediaDescriber)
     if target is not None and not writes:
         raise RegardError(f"a target of {target!r}: only a translator, a captioner or a transcriber has one")
     if beam is not None and (target is not None or not writes):
         raise RegardError(f"a beam of {beam}: only a model that writes a target of its own has one")
-    if more and not isinstance(loaded, Writer):
+    if more and not isinstance(loaded, TextGenerator):
         raise RegardError(f"{more} tokens more: only a language model goes on from a text")
     subject: Subject
     match loaded:
         case Translator():
             text = _text(given)
             subject = Translating(translator=loaded, source=text, target=target, beam=beam, about=about)
-        case Teller():
-            subject = Telling(teller=loaded, given=given, target=target, beam=beam, about=about)
-        case Writer():
-            subject = Continuing(writer=loaded, text=_text(given), more=more, about=about)
-        case Sorter(reader=TextReader()):
-            subject = Sorting(sorter=loaded, text=_text(given), about=about)
-        case Sorter(reader=PairReader()):
-            subject = Fusing(sorter=loaded, given=given, about=about)
-        case Sorter():
-            subject = Perceiving(sorter=loaded, given=given, about=about)
+        case MediaDescriber():
+            subject = Telling(describer=loaded, given=given, target=target, beam=beam, about=about)
+        case TextGenerator():
+            subject = Continuing(generator=loaded, text=_text(given), more=more, about=about)
+        case Labeller(reader=TextReader()):
+            subject = Sorting(labeller=loaded, text=_text(given), about=about)
+        case Labeller(reader=PairReader()):
+            subject = Fusing(labeller=loaded, given=given, about=about)
+        case Labeller():
+            subject = Perceiving(labeller=loaded, given=given, about=about)
         case _:
             raise RegardError(
                 f"{name or 'this run'} cannot be explored: a {type(loaded).__name__} takes neither text nor pictures"

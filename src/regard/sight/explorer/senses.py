@@ -14,9 +14,7 @@ from regard.decoding.evaluating import evaluating
 from regard.errors import RegardError
 from regard.models.hearing import Hearing
 from regard.models.vision import Vision
-from regard.runs.answering import Answer
-from regard.runs.sorter import Sorter
-from regard.runs.teller import Teller
+from regard.runs.answering import Answer, Labeller, MediaDescriber
 from regard.sight.explorer.changes import changed
 from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Output, Panel, Picture, Plain
 from regard.sight.explorer.texts import importance_for_class, likeliest
@@ -30,7 +28,7 @@ from regard.sight.watch import watch
 class Perceiving:
     """A classifier of pictures or of recordings, and one of them."""
 
-    sorter: Sorter
+    labeller: Labeller
     given: Any  # a file or a tensor
     about: str = ""
 
@@ -60,7 +58,7 @@ class Perceiving:
             sides=(side, Plain(name="questions")),
             panels=tuple(panels),
             entries=(Entry(name=name),),
-            outputs=(Output(classes=likeliest(likely, self.sorter.labels)),),
+            outputs=(Output(classes=likeliest(likely, self.labeller.labels)),),
             subject=self,
         )
 
@@ -69,22 +67,22 @@ class Perceiving:
         return importance_for_class(self._attending(), self._batch(), panel)
 
     def _batch(self) -> Any:
-        return self.sorter.reader.batch([self.given]).to(self.sorter.device)
+        return self.labeller.reader.batch([self.given]).to(self.labeller.device)
 
     def _attending(self) -> Vision | Hearing:
-        if not isinstance(self.sorter.model, Vision | Hearing):
+        if not isinstance(self.labeller.model, Vision | Hearing):
             raise RegardError(
-                f"a {type(self.sorter.model).__name__} cannot be explored: of classifiers of pictures and recordings "
+                f"a {type(self.labeller.model).__name__} cannot be explored: of classifiers of pictures and recordings "
                 "those with an encoder of their own attention can"
             )
-        return self.sorter.model
+        return self.labeller.model
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Telling:
     """A captioner or a transcriber and what it tells of. With a target, that is looked at instead of its own words."""
 
-    teller: Teller
+    describer: MediaDescriber
     given: Any  # a file or a tensor
     target: str | None = None
     beam: int | None = None  # texts to look at; None: as many as the run keeps
@@ -98,7 +96,7 @@ class Telling:
     def look(self, inputs: Mapping[str, str], changes: Sequence[Change]) -> Exhibit:
         """Say what it is, and show where each word was found."""
         given = replace(self, target=inputs.get("target", self.target))
-        model = self.teller.model
+        model = self.describer.model
         side = side_of(model.encoder, self._source(1), rate=getattr(model.config, "rate", None))
         return given._written().exhibit(
             given._best(changes),
@@ -118,20 +116,20 @@ class Telling:
     def _best(self, changes: Sequence[Change]) -> Best:
         if self.target is not None:
             return self._written().forced(self.target, changes)
-        teller = self.teller
-        count = self.beam or teller.decoding.beam
+        describer = self.describer
+        count = self.beam or describer.decoding.beam
 
         def asked(model: Any) -> list[Answer]:
-            asking = Teller(model, teller.reader, teller.tokenizer, teller.decoding)
+            asking = MediaDescriber(model, describer.reader, describer.tokenizer, describer.decoding)
             return asking.hypotheses([self.given], count=count)[0]
 
-        return self._written().answered(asked, changes, size=max(count, teller.decoding.beam))
+        return self._written().answered(asked, changes, size=max(count, describer.decoding.beam))
 
     def _source(self, count: int) -> Batch:
-        return self.teller.reader.batch([self.given] * count)
+        return self.describer.reader.batch([self.given] * count)
 
     def _written(self) -> Written:
-        return Written(model=self.teller.model, tokenizer=self.teller.tokenizer, source=self._source)
+        return Written(model=self.describer.model, tokenizer=self.describer.tokenizer, source=self._source)
 
 
 def side_of(encoder: Any, batch: Batch, *, rate: int | None) -> Picture:

@@ -13,9 +13,8 @@ from regard.decoding.evaluating import evaluating
 from regard.decoding.sampling import sample
 from regard.errors import RegardError
 from regard.models.labelling import Labelling
+from regard.runs.answering import Labeller, TextGenerator
 from regard.runs.inputs import TextReader
-from regard.runs.sorter import Sorter
-from regard.runs.writer import Writer
 from regard.sight.explorer.changes import changed
 from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Output, Panel, Plain, Text
 from regard.sight.explorer.spelling import spelled
@@ -31,7 +30,7 @@ CLASSES = 10  # shown of the likeliest
 class Continuing:
     """A language model and a text; `more` tokens are added, each the likeliest."""
 
-    writer: Writer
+    generator: TextGenerator
     text: str
     more: int = 0
     about: str = ""
@@ -45,9 +44,9 @@ class Continuing:
         """Every token of the text, and how likely it was after those before it."""
         given = replace(self, text=inputs.get("text", self.text))
         tokens = given._tokens(changes)
-        model, tokenizer = self.writer.model, self.writer.tokenizer
+        model, tokenizer = self.generator.model, self.generator.tokenizer
         with evaluating(model), changed(model, changes), watch(model) as seen:
-            logits = model.logits(Sequences.of([tokens]).to(self.writer.device))[0]
+            logits = model.logits(Sequences.of([tokens]).to(self.generator.device))[0]
         following = [*tokens[1:], int(logits[-1].argmax())]
         steps = steps_of(tokenizer, logits, following)
         return Exhibit(
@@ -64,18 +63,18 @@ class Continuing:
     def importance(self, exhibit: Exhibit, panel: Panel) -> Float[Tensor, " heads"]:
         """How much less likely the text gets without each head."""
         tokens = self._tokens(exhibit.touched.changes if exhibit.touched else ())
-        batch = Sequences.of([tokens]).to(self.writer.device)
+        batch = Sequences.of([tokens]).to(self.generator.device)
 
         def metric() -> float:
-            with evaluating(self.writer.model):
-                return log_probability(self.writer.model.logits(batch)[0], tokens[1:])
+            with evaluating(self.generator.model):
+                return log_probability(self.generator.model.logits(batch)[0], tokens[1:])
 
-        return -importance(self.writer.model, {panel.layer.name: panel.heads}, metric).change[
+        return -importance(self.generator.model, {panel.layer.name: panel.heads}, metric).change[
             panel.layer.name
         ]
 
     def _tokens(self, changes: Sequence[Change]) -> list[int]:
-        prompt = self.writer.prompts([self.text])
+        prompt = self.generator.prompts([self.text])
         tokens: list[int] = prompt.tokens[0].tolist()
         if not self.more:
             return tokens
@@ -83,8 +82,8 @@ class Continuing:
             raise RegardError(
                 "single pairs cannot be forbidden while a text is being continued: ask for no more tokens"
             )
-        with evaluating(self.writer.model), changed(self.writer.model, changes):
-            found = sample(self.writer.model, prompt, limits=self.more, seed=0, temperature=0.0)
+        with evaluating(self.generator.model), changed(self.generator.model, changes):
+            found = sample(self.generator.model, prompt, limits=self.more, seed=0, temperature=0.0)
         return [*tokens, *found[0].tokens]
 
 
@@ -92,7 +91,7 @@ class Continuing:
 class Sorting:
     """A classifier and a text."""
 
-    sorter: Sorter
+    labeller: Labeller
     text: str
     about: str = ""
 
@@ -104,7 +103,7 @@ class Sorting:
     def look(self, inputs: Mapping[str, str], changes: Sequence[Change]) -> Exhibit:
         """The likeliest classes, and where the model looked for them."""
         given = replace(self, text=inputs.get("text", self.text))
-        batch, model = given._batch(), self.sorter.model
+        batch, model = given._batch(), self.labeller.model
         with evaluating(model), changed(model, changes), watch(model) as seen:
             likely = model.predict(batch)[0].exp()
         tokens = spelled(self._tokenizer, batch.tokens[0].tolist())
@@ -115,22 +114,22 @@ class Sorting:
             sides=(Text(name="text", tokens=(tokens,)), Plain(name="questions")),
             panels=tuple(_along(layer, len(tokens)) for layer in seen),
             entries=(Entry(name=given.text),),
-            outputs=(Output(classes=likeliest(likely, self.sorter.labels)),),
+            outputs=(Output(classes=likeliest(likely, self.labeller.labels)),),
             subject=given,
         )
 
     def importance(self, exhibit: Exhibit, panel: Panel) -> Float[Tensor, " heads"]:
         """How much less likely the likeliest class gets without each head."""
-        return importance_for_class(self.sorter.model, self._batch(), panel)
+        return importance_for_class(self.labeller.model, self._batch(), panel)
 
     def _batch(self) -> Sequences:
-        return TextReader(self._tokenizer).batch([self.text]).to(self.sorter.device)
+        return TextReader(self._tokenizer).batch([self.text]).to(self.labeller.device)
 
     @property
     def _tokenizer(self) -> Tokenizer:
-        if not isinstance(self.sorter.reader, TextReader):
-            raise RegardError(f"this classifier reads a {self.sorter.reader.what}, not a text")
-        return self.sorter.reader.tokenizer
+        if not isinstance(self.labeller.reader, TextReader):
+            raise RegardError(f"this classifier reads a {self.labeller.reader.what}, not a text")
+        return self.labeller.reader.tokenizer
 
 
 def importance_for_class(model: Labelling[Any], batch: Any, panel: Panel) -> Float[Tensor, " heads"]:

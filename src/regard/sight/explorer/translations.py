@@ -9,8 +9,7 @@ from torch import Tensor
 
 from regard.data.batches import END, Sequences
 from regard.errors import RegardError
-from regard.runs.answering import Answer
-from regard.runs.translator import Translator
+from regard.runs.answering import Answer, Translator
 from regard.sight.explorer.exhibit import Change, Exhibit, Panel, Text
 from regard.sight.explorer.spelling import spelled
 from regard.sight.explorer.written import Best, Written

@@ -19,9 +19,9 @@ from runs.small import (
 from regard import RegardError
 from regard.data.audio import Recording, tone, wav_of
 from regard.data.text_lines import Report
-from regard.runs.finding import resolve
+from regard.runs.recipe import resolve
 from regard.runs.tasks import prepare
-from regard.runs.tasks.summary import summary
+from regard.runs.tasks.prepared import summary
 
 
 def said(recipe) -> list[str]:

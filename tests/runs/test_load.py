@@ -12,9 +12,8 @@ from safetensors.torch import load_file
 from regard import RegardWarning
 from regard.cli import main
 from regard.errors import RegardError
-from regard.runs.chosen import chosen, run_of
-from regard.runs.evaluating import evaluate_run
-from regard.runs.load import load
+from regard.runs.evaluation import evaluate_run
+from regard.runs.load import chosen, load, run_of
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from regard import RegardError
 from regard.cli import app
-from regard.runs.evaluating import evaluate_run
+from regard.runs.evaluation import evaluate_run
 
 PAIRS = [("one", "un"), ("two", "deux"), ("twenty", "vingt")]
 

@@ -9,8 +9,8 @@ from runs.small import MODEL, TRAINING, hearing, reader, trained, write_spoken
 
 from regard.cli import app
 from regard.data.digits import digits
-from regard.runs.finding import resolve
 from regard.runs.load import load
+from regard.runs.recipe import resolve
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from runs.small import numbers, trained
 from safetensors.torch import load_file
 
 from regard.errors import RegardError
-from regard.runs.checkpoint import called
 from regard.runs.load import load
+from regard.runs.tensor_file import called
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,8 @@ from regard.models.counter import CounterConfig
 from regard.models.language import LanguageConfig
 from regard.models.recurrent import RecurrentConfig
 from regard.models.transformer import TransformerConfig
-from regard.runs import fitting
-from regard.runs.building import build_model
-from regard.runs.fitting import check_fit, check_size
+from regard.runs import building
+from regard.runs.building import build_model, check_fit, check_size
 from regard.runs.recipe import PRESETS
 from regard.runs.tensor_file import Described, Header, load_tensors, read_header
 
@@ -61,7 +60,7 @@ def test_the_outline_of_every_kind_is_that_of_the_model(config) -> None:
 def test_what_does_not_fit_is_refused_before_it_is_built(changes, what, monkeypatch) -> None:
     header = header_of(build_model(SMALL))
     made = []
-    monkeypatch.setattr(fitting, "build_model", lambda config: made.append(build_model(config)) or made[-1])
+    monkeypatch.setattr(building, "build_model", lambda config: made.append(build_model(config)) or made[-1])
     with pytest.raises(RegardError, match=f"weights does not fit config|config: .*{what}") as refused:
         check_fit(replace(SMALL, **changes), header, weights="weights", described="config")
     assert "\n" not in str(refused.value)
@@ -90,7 +89,7 @@ def test_numbers_of_another_kind_are_refused() -> None:
 
 def test_a_model_to_be_trained_fits_this_machine(monkeypatch) -> None:
     check_size(SMALL)
-    monkeypatch.setattr(fitting, "_memory", lambda: 1000)
+    monkeypatch.setattr(building, "_memory", lambda: 1000)
     with pytest.raises(RegardError, match=r"model: 0\.0 GiB of weights, and this machine has"):
         check_size(SMALL)
     with pytest.raises(RegardError, match="depth=1001, more than 1,000"):

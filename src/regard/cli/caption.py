@@ -8,7 +8,7 @@ import typer
 from regard.cli.texts import Device, Precision, Run, Threads, incoming, one_line, only_one, out_as_json, say
 
 if TYPE_CHECKING:
-    from regard.runs.teller import Teller
+    from regard.runs.answering import MediaDescriber
 
 CAPTION_EXAMPLES = """
 regard caption runs/read-digits strip.png
@@ -53,7 +53,7 @@ def caption(
     device: Device = None,
 ) -> None:
     """Say what is in pictures."""
-    _tell("caption", run, files, beam, n_best, json, picture, device, precision, threads)
+    _describe("caption", run, files, beam, n_best, json, picture, device, precision, threads)
 
 
 def transcribe(
@@ -68,10 +68,10 @@ def transcribe(
     device: Device = None,
 ) -> None:
     """Write down what is said in recordings."""
-    _tell("transcribe", run, files, beam, n_best, json, picture, device, precision, threads)
+    _describe("transcribe", run, files, beam, n_best, json, picture, device, precision, threads)
 
 
-def _tell(
+def _describe(
     verb: str,
     run: Path,
     files: list[str] | None,
@@ -85,12 +85,12 @@ def _tell(
 ) -> None:
     from regard.cli.texts import load_as
 
-    teller: Teller = load_as(verb, run, device, precision, threads)
+    describer: MediaDescriber = load_as(verb, run, device, precision, threads)
     changes = {} if beam is None else {"beam": beam}
     if picture is not None:
         only_one(files)
     for some in incoming(files):
-        for file, best in zip(some, teller.hypotheses(some, count=n_best, **changes), strict=True):
+        for file, best in zip(some, describer.hypotheses(some, count=n_best, **changes), strict=True):
             if json:
                 texts = [{"text": one.text, "score": one.score, "logprob": one.logprob} for one in best]
                 out_as_json({"file": file, "texts": texts})
@@ -102,5 +102,5 @@ def _tell(
             if picture is not None:
                 from regard.sight.senses import picture_of_words
 
-                picture_of_words(teller, file, best[0].text, title=one_line(best[0].text)).write(picture)
+                picture_of_words(describer, file, best[0].text, title=one_line(best[0].text)).write(picture)
                 say(f"wrote {picture}")

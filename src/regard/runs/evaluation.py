@@ -11,12 +11,11 @@ from regard.data.records import Parallel
 from regard.data.tables import Column
 from regard.data.text_lines import Report
 from regard.errors import RegardError
-from regard.runs.anchoring import anchored
-from regard.runs.chosen import run_of
+from regard.runs.answering import MediaDescriber, Translator
+from regard.runs.load import ready, run_of
 from regard.runs.metrics import Metric, translation_metrics
 from regard.runs.reading import changed
-from regard.runs.ready import ready
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import Recipe, anchored
 from regard.runs.settings import (
     DigitData,
     ImageData,
@@ -29,10 +28,7 @@ from regard.runs.settings import (
     TextData,
 )
 from regard.runs.tasks import classification, counting, language, same, sorting, telling, translation
-from regard.runs.tasks.prepared import likelihood
-from regard.runs.tasks.summary import dropped, layouts
-from regard.runs.teller import Teller
-from regard.runs.translator import Translator
+from regard.runs.tasks.prepared import dropped, layouts, likelihood
 
 
 def evaluate_run(
@@ -57,7 +53,7 @@ def evaluate_run(
     if isinstance(loaded, Translator):
         loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
         metrics = _translation(loaded, recipe, answers, report)
-    elif isinstance(loaded, Teller):
+    elif isinstance(loaded, MediaDescriber):
         loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
         metrics = _telling(loaded, recipe, answers, report)
     elif changes or answers is not None:
@@ -103,12 +99,12 @@ def _translation(
     return translation_metrics(translations, references, tokenize=translator.decoding.bleu)
 
 
-def _telling(teller: Teller, recipe: Recipe, answers: Path | None, report: Report) -> list[Metric]:
+def _telling(describer: MediaDescriber, recipe: Recipe, answers: Path | None, report: Report) -> list[Metric]:
     questions = telling.splits_of(recipe, report)["test"].questions()
-    told = telling.tell(teller.model, teller.tokenizer, teller.decoding, questions)
+    told = telling.tell(describer.model, describer.tokenizer, describer.decoding, questions)
     if answers is not None:
         _write(answers, "answer", told)
-    return telling.metrics(told, replace(recipe, decoding=teller.decoding))
+    return telling.metrics(told, replace(recipe, decoding=describer.decoding))
 
 
 def _write(path: Path, what: str, rows: Iterable[Sequence[str]]) -> None:
