@@ -4,7 +4,7 @@ Two ways to write: the decoder of the Transformer over an encoder of pictures, o
 themselves, as in Show, Attend and Tell (Xu 2015), which is where pictures were first asked by soft attention.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from einops import repeat
@@ -12,6 +12,7 @@ from einops import repeat
 from regard.data.batches import Images
 from regard.models.choices import configured
 from regard.models.encoded import Encoded
+from regard.models.kind import Kind
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
 from regard.models.seeing import PictureConfig, PictureEncoder, PictureStackConfig, PictureTokens
 from regard.models.writing import Writing, WritingConfig
@@ -93,3 +94,22 @@ class RecurrentCaptioner(RecurrentWriting[Images]):
         tokens = self.encoder(source)
         mean = repeat(tokens.mean(1), "b d -> b depth 1 d", depth=self.config.depth)
         return self.begin(mean, Encoded.full(tokens))
+
+
+KIND = Kind(
+    config=CaptionerConfig,
+    model=Captioner,
+    reads=("picture",),
+    gives="text",
+    task="description",
+    verbs=("caption", "score"),
+    view="description",
+    hub="image-to-text",
+    presets={"pico": pico},
+)
+RECURRENT_KIND = replace(
+    KIND,
+    config=RecurrentCaptionerConfig,
+    model=RecurrentCaptioner,
+    presets={"show-attend-tell": show_attend_tell},
+)

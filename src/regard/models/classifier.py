@@ -11,6 +11,7 @@ from regard.data.batches import Texts
 from regard.errors import RegardError
 from regard.models.choices import configured
 from regard.models.encoded import encoded, through
+from regard.models.kind import Kind
 from regard.models.labelling import Labelling
 from regard.models.layout import layout_of
 from regard.models.readable import readable
@@ -54,3 +55,16 @@ class Classifier(Labelling[Texts]):
         x = through(self.encoder, x, layout.own())
         pooled = encoded(self.norm(x), layout).pooled(self.config.pooling, self.pooling)
         return self.output(self.dropout(pooled))
+
+
+KIND = Kind(
+    config=ClassifierConfig,
+    model=Classifier,
+    reads=("text",),
+    gives="class",
+    task="classification",
+    verbs=("classify",),
+    view="text-class",
+    hub="text-classification",
+    packs=True,
+)

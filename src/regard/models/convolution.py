@@ -11,6 +11,7 @@ from regard.data.batches import Images
 from regard.errors import RegardError
 from regard.layers.convolution import ConvolutionalFeatures
 from regard.models.choices import check_choices, configured
+from regard.models.kind import Kind
 from regard.models.mixing import MixedLabelling
 from regard.models.readable import pictures
 from regard.models.seeing import centred
@@ -86,3 +87,15 @@ class Convolution(MixedLabelling[Images]):
         """How well each class fits, before softmax."""
         features = self.features(centred(pictures(inputs), self.output.weight.dtype))
         return self.output(self.dropout(features.mean((2, 3))))
+
+
+KIND = Kind(
+    config=ConvolutionConfig,
+    model=Convolution,
+    reads=("picture",),
+    gives="class",
+    task="classification",
+    verbs=("classify",),
+    hub="image-classification",
+    presets={"pico": pico, "tiny": tiny, "small": small, "base": base},
+)

@@ -22,6 +22,7 @@ from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.pooling import AttentionPooling
 from regard.models.choices import check_choices, configured
+from regard.models.kind import Kind
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
 from regard.models.readable import labelled, readable, readable_labels
@@ -87,3 +88,6 @@ class Counter(nn.Module):
 
     def _embedded(self, batch: Sequences) -> Float[Tensor, "b n width"]:
         return self.embedding(readable(batch, self.embedding))
+
+
+KIND = Kind(config=CounterConfig, model=Counter, reads=("digits",), gives="class", task="counting")

@@ -19,6 +19,7 @@ from regard.errors import RegardError
 from regard.models.choices import configured
 from regard.models.encoded import Encoded, through
 from regard.models.hearing import SoundEncoder, SoundStackConfig
+from regard.models.kind import Kind
 from regard.models.labelling import Labelling
 from regard.models.readable import readable
 from regard.models.seeing import PictureEncoder, PictureStackConfig
@@ -171,3 +172,15 @@ def encoder(config: FusionConfig, sense: Sense) -> nn.Module:
             return PictureEncoder(config)
         case "sound":
             return SoundEncoder(config)
+
+
+KIND = Kind(
+    config=FusionConfig,
+    model=Fusion,
+    reads=("picture", "sound"),
+    gives="class",
+    task="digit-match",
+    verbs=("classify",),
+    view="pair-class",
+    presets={"pico": pico},
+)

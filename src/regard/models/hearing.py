@@ -13,6 +13,7 @@ from regard.errors import RegardError
 from regard.layers.frames import Frames, Spectrum
 from regard.models.choices import configured
 from regard.models.encoded import Encoded, through
+from regard.models.kind import Kind
 from regard.models.mixing import MixedLabelling
 from regard.models.readable import recordings
 from regard.models.stack import StackConfig, encoder_blocks, last_norm, position_vectors, questions
@@ -115,3 +116,16 @@ class Hearing(MixedLabelling[Sounds]):
     def scores(self, inputs: Sounds) -> Float[Tensor, "b classes"]:
         """How well each class fits, before softmax."""
         return self.output(self.dropout(self.encoder(inputs).pooled(self.config.pooling, self.pooling)))
+
+
+KIND = Kind(
+    config=HearingConfig,
+    model=Hearing,
+    reads=("sound",),
+    gives="class",
+    task="classification",
+    verbs=("classify",),
+    view="media-class",
+    hub="audio-classification",
+    presets={"pico": pico},
+)

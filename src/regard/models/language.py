@@ -17,6 +17,7 @@ from regard.errors import RegardError
 from regard.layers.blocks import EncoderBlock
 from regard.layers.residual import normed
 from regard.models.choices import configured
+from regard.models.kind import Kind
 from regard.models.layout import Layout, layout_of, to_learn
 from regard.models.protocols import Loss, Spent
 from regard.models.readable import following, readable
@@ -153,3 +154,16 @@ class LanguageModel(nn.Module):
     def word_table(self) -> Float[Tensor, "vocabulary d"]:
         """The output matrix, tied or not."""
         return self.embedding.table if self.config.tied != "none" else cast("nn.Linear", self.output).weight
+
+
+KIND = Kind(
+    config=LanguageConfig,
+    model=LanguageModel,
+    reads=("text",),
+    gives="text",
+    task="language",
+    verbs=("generate", "score"),
+    view="continuation",
+    hub="text-generation",
+    packs=True,
+)

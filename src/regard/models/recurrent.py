@@ -11,6 +11,7 @@ from regard.data.batches import Sequences
 from regard.errors import RegardError
 from regard.models.choices import configured
 from regard.models.encoded import Encoded
+from regard.models.kind import Kind
 from regard.models.readable import readable
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
 
@@ -50,3 +51,15 @@ class RecurrentTranslator(RecurrentWriting[Sequences]):
         read = self.encoder.read_on if source.filled else self.encoder.read
         states, last = read(self.source_embedding(tokens), source.lengths)
         return self.begin(last, Encoded(states, source.lengths))
+
+
+KIND = Kind(
+    config=RecurrentConfig,
+    model=RecurrentTranslator,
+    reads=("text",),
+    gives="text",
+    task="translation",
+    verbs=("translate", "score"),
+    view="translation",
+    hub="translation",
+)

@@ -7,6 +7,7 @@ from regard.data.batches import Sounds
 from regard.models.choices import configured
 from regard.models.encoded import Encoded
 from regard.models.hearing import SoundEncoder, SoundStackConfig
+from regard.models.kind import Kind
 from regard.models.writing import Writing, WritingConfig
 
 
@@ -37,3 +38,16 @@ class Transcriber(Writing[Sounds]):
     def read(self, source: Sounds) -> Encoded:
         """The frames of the recordings as the decoder sees them."""
         return self.encoder(source)
+
+
+KIND = Kind(
+    config=TranscriberConfig,
+    model=Transcriber,
+    reads=("sound",),
+    gives="text",
+    task="description",
+    verbs=("transcribe", "score"),
+    view="description",
+    hub="automatic-speech-recognition",
+    presets={"pico": pico},
+)

@@ -12,6 +12,7 @@ from regard.layers.embedding import Embedding
 from regard.layers.residual import normed
 from regard.models.choices import configured
 from regard.models.encoded import Encoded, encoded, through
+from regard.models.kind import Kind
 from regard.models.layout import layout_of
 from regard.models.readable import readable
 from regard.models.stack import embedding, encoder_blocks, last_norm
@@ -80,3 +81,17 @@ class Transformer(Writing[Texts]):
 
     def _reader(self) -> Embedding:
         return self.target_embedding if self.config.tied == "all" else self.source_embedding
+
+
+KIND = Kind(
+    config=TransformerConfig,
+    model=Transformer,
+    reads=("text",),
+    gives="text",
+    task="translation",
+    verbs=("translate", "score"),
+    view="translation",
+    hub="translation",
+    presets={"tiny": tiny, "base": base, "big": big},
+    packs=True,
+)

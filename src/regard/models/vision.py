@@ -10,6 +10,7 @@ from regard.attention.projection import glorot
 from regard.data.batches import Images
 from regard.errors import RegardError
 from regard.models.choices import configured
+from regard.models.kind import Kind
 from regard.models.mixing import MixedLabelling
 from regard.models.seeing import PictureEncoder, PictureStackConfig
 from regard.models.stack import questions
@@ -75,3 +76,16 @@ class Vision(MixedLabelling[Images]):
             "first" if self.config.pooling == "class-token" else self.config.pooling
         )
         return self.output(self.dropout(self.encoder(inputs).pooled(how, self.pooling)))
+
+
+KIND = Kind(
+    config=VisionConfig,
+    model=Vision,
+    reads=("picture",),
+    gives="class",
+    task="classification",
+    verbs=("classify",),
+    view="media-class",
+    hub="image-classification",
+    presets={"pico": pico, "tiny": tiny, "small": small, "base": base},
+)

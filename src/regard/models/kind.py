@@ -1,0 +1,46 @@
+"""A kind of model, as plain data: what the rooms above need to train, load, use and explore models of this kind."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, is_dataclass
+from typing import Any, Literal
+
+from torch import nn
+
+from regard.errors import RegardError
+
+Input = Literal["text", "picture", "sound", "digits"]
+Task = Literal["translation", "language", "classification", "description", "digit-match", "counting"]
+Verb = Literal["translate", "generate", "classify", "caption", "transcribe", "score"]
+View = Literal["translation", "continuation", "text-class", "media-class", "pair-class", "description"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of model. Names are interpreted above: the task by runs/, the verbs by cli/, the view by the explorer.
+
+    The task fills in what only the data tell, so the config has these fields: `vocabulary` for texts (translation:
+    `source_vocabulary` and `target_vocabulary`; description: `target_vocabulary`), `classes` for classes, `image_size`
+    and `channels` for pictures, `rate` for sounds.
+    """
+
+    config: type  # a frozen dataclass with defaults; its class attribute KIND is the name in recipes
+    model: Callable[[Any], nn.Module]  # from a config
+    reads: tuple[Input, ...]  # what goes in
+    gives: Literal["text", "class"]  # what comes out
+    task: Task  # how it is trained and evaluated
+    verbs: tuple[Verb, ...] = ()  # of the command line and of `regard.load`; the first is what it is for
+    view: View | None = None  # of the explorer; None: no attention to explore
+    hub: str = "other"  # the task as model hubs call it
+    presets: Mapping[str, Callable[[], Any]] = field(default_factory=dict)  # configs by name
+    packs: bool = False  # reads texts end to end in one row (training.packing)
+
+    def __post_init__(self) -> None:
+        if not is_dataclass(self.config) or not isinstance(getattr(self.config, "KIND", None), str):
+            raise RegardError(
+                f"{self.config!r} is no config: give a frozen dataclass with `KIND: ClassVar[str]`, the name of the kind"
+            )
+
+    @property
+    def name(self) -> str:
+        """As in `model.kind` of a recipe."""
+        return self.config.KIND  # type: ignore[attr-defined]

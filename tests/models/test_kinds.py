@@ -1,0 +1,64 @@
+"""Each kind of model is described once, beside its model."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+
+from regard import RegardError
+from regard.models import vision
+from regard.models.kind import Kind
+from regard.models.kinds import KINDS, kind_of, known
+
+
+def test_a_name_and_a_config_belong_to_one_kind() -> None:
+    assert len({each.name for each in KINDS}) == len({each.config for each in KINDS}) == len(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_configs_and_presets_are_of_their_kind(kind: Kind) -> None:
+    for config in (kind.config(), *(preset() for preset in kind.presets.values())):
+        assert kind_of(config) is kind
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_verbs_agree_with_what_goes_in_and_comes_out(kind: Kind) -> None:
+    wanted = {
+        ("text", "text"): {"translate", "generate"},
+        ("picture", "text"): {"caption"},
+        ("sound", "text"): {"transcribe"},
+    }
+    if kind.gives == "class":
+        assert set(kind.verbs) <= {"classify"}
+    else:
+        assert kind.verbs[0] in wanted[kind.reads[0], kind.gives]
+        assert kind.verbs[1:] == ("score",)
+
+
+def test_a_config_without_a_name_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Nameless:
+        width: int = 8
+
+    with pytest.raises(RegardError, match="KIND"):
+        replace(vision.KIND, config=Nameless)
+
+
+def test_a_kind_of_ones_own_has_a_name_of_its_own() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Mine(vision.VisionConfig):
+        KIND: ClassVar[str] = "mine"
+
+    mine = replace(vision.KIND, config=Mine)
+    assert known([mine]) == (*KINDS, mine)
+    assert known([vision.KIND]) == KINDS
+    assert kind_of(Mine(), known([mine])) is mine
+    with pytest.raises(RegardError, match=r"Mine.*kinds"):
+        kind_of(Mine())
+
+    @dataclass(frozen=True, kw_only=True)
+    class Taken(vision.VisionConfig):
+        KIND: ClassVar[str] = "vision"
+
+    with pytest.raises(RegardError, match="vision"):
+        known([replace(vision.KIND, config=Taken)])
