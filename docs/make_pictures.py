@@ -86,10 +86,9 @@ from regard.sight.pictures.gallery import mask_maps, score_maps
 from regard.sight.pictures.heatmap import Heatmap, heatmap
 from regard.sight.pictures.overlay import overlay as lit
 from regard.sight.pictures.overview import overview
-from regard.sight.pictures.panels import Panels
+from regard.sight.pictures.panels import Panels, sheet
 from regard.sight.pictures.photo import spectrogram
 from regard.sight.pictures.plot import Series
-from regard.sight.pictures.sheet import sheet
 from regard.sight.pictures.word_lines import lines as word_lines
 from regard.sight.translation import picture_of
 from regard.sight.watch import watch

@@ -71,9 +71,9 @@ if TYPE_CHECKING:
     from regard.sight.pictures.heatmap import heatmap as heatmap
     from regard.sight.pictures.overlay import overlay as overlay
     from regard.sight.pictures.overview import overview as overview
+    from regard.sight.pictures.panels import sheet as sheet
     from regard.sight.pictures.photo import spectrogram as spectrogram
     from regard.sight.pictures.plot import Series as Series
-    from regard.sight.pictures.sheet import sheet as sheet
     from regard.sight.pictures.word_lines import lines as lines
     from regard.sight.seen import Seen as Seen
     from regard.sight.translation import picture_of as picture_of
@@ -120,7 +120,7 @@ _HOMES = {
     "sight.pictures.overview": ["overview"],
     "sight.pictures.photo": ["spectrogram"],
     "sight.pictures.plot": ["Series"],
-    "sight.pictures.sheet": ["sheet"],
+    "sight.pictures.panels": ["sheet"],
     "sight.seen": ["Seen"],
     "sight.translation": ["picture_of"],
     "sight.watch": ["watch"],

@@ -15,7 +15,7 @@ from regard.bench.measuring import machine
 from regard.bench.tables import Table
 from regard.errors import RegardError
 from regard.runs.load import chosen_device
-from regard.sight.pictures.scene import Picture, write
+from regard.sight.pictures.scene import Drawing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class Record:
     notes: Sequence[str]
     tables: Sequence[Table]
     figures: Mapping[str, Any]  # for JSON
-    pictures: Mapping[str, Picture] = field(default_factory=dict)  # by the names of their files
+    pictures: Mapping[str, Drawing] = field(default_factory=dict)  # by the names of their files
     more: Mapping[str, str] = field(default_factory=dict)  # other files and what is in them
 
     def json(self) -> str:
@@ -92,6 +92,6 @@ class Record:
         for name, picture in self.pictures.items():
             drawn = [folder / f"{name}{suffix}" for suffix in (".png", ".svg")]
             for file in drawn:
-                write(picture, file)
+                picture.write(file)
             files += drawn
         return files

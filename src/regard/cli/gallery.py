@@ -42,7 +42,7 @@ def show(console: "Console", words: list[str], out: Path) -> None:
     from regard.sight.pictures.gallery import mask_maps, masks_over, score_maps
     from regard.sight.pictures.heatmap import heatmap
     from regard.sight.pictures.labels import plain
-    from regard.sight.pictures.sheet import sheet
+    from regard.sight.pictures.panels import sheet
 
     scores, masks = score_maps(words), mask_maps(words)
     scaled = scores[1].picture

@@ -5,9 +5,8 @@ from sight.pictures.drawn import HOSTILE, elements, printed, texts
 
 from regard import RegardError
 from regard.sight.pictures.alignment_map import alignment_map
-from regard.sight.pictures.colours import PAPER, colour
-from regard.sight.pictures.hues import MARKED
-from regard.sight.pictures.raster import SCALE
+from regard.sight.pictures.colours import MARKED, PAPER, colour
+from regard.sight.pictures.png import SCALE
 
 WEIGHTS = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.0, 0.0, 0.0]])
 TARGETS, SOURCES = ["je", "regarde", "!"], ["I", "look", "."]
@@ -16,7 +15,7 @@ TARGETS, SOURCES = ["je", "regarde", "!"], ["I", "look", "."]
 def pixels(picture, path):
     """What is seen in the middle, beside it, and along the upper edge of a cell."""
     picture.png(path)
-    page, layout = Image.open(path), picture.layout()
+    page, layout = Image.open(path), picture.picture.layout()
 
     def cell(target, source):
         x, y = (corner * SCALE for corner in layout.corner(target, source))

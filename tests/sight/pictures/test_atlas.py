@@ -10,10 +10,9 @@ from sight.pictures.drawn import HOSTILE, elements, printed, texts
 from regard import RegardError
 from regard.sight.pictures.atlas import atlas
 from regard.sight.pictures.colours import colour
-from regard.sight.pictures.markup import document
-from regard.sight.pictures.paint import image
-from regard.sight.pictures.raster import SCALE
+from regard.sight.pictures.png import SCALE, image
 from regard.sight.pictures.scene import Pixels
+from regard.sight.pictures.svg import document
 
 MAPS = [np.random.default_rng(layer).random((3, 4, 5)) for layer in range(2)]
 

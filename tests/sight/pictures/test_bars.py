@@ -5,9 +5,9 @@ from sight.pictures.drawn import HOSTILE, elements, printed, texts
 
 from regard import RegardError
 from regard.sight.pictures.bars import Bar, Bars
-from regard.sight.pictures.hues import HUES
-from regard.sight.pictures.markup import document
+from regard.sight.pictures.colours import HUES
 from regard.sight.pictures.scene import Box, Stroke
+from regard.sight.pictures.svg import document
 
 
 def drawn(*groups, **settings):

@@ -7,13 +7,11 @@ from sight.pictures.drawn import HOSTILE, SVG, elements, texts
 
 from regard import RegardError
 from regard.sight.pictures.chart import Chart, spread
-from regard.sight.pictures.colours import PAPER
-from regard.sight.pictures.hues import HUES
-from regard.sight.pictures.markup import document
-from regard.sight.pictures.paint import image
+from regard.sight.pictures.colours import HUES, PAPER
 from regard.sight.pictures.plot import DASHES, Series
-from regard.sight.pictures.raster import SCALE
-from regard.sight.pictures.scene import Box, Dot, Stroke, Words
+from regard.sight.pictures.png import SCALE, image
+from regard.sight.pictures.scene import Box, Circle, Label, Stroke
+from regard.sight.pictures.svg import document
 
 LINE = Series(name="a", points=[(0, 0.0), (10, 1.0)])
 
@@ -23,7 +21,7 @@ def strokes(chart, ink):
 
 
 def words(chart):
-    return {mark.text: mark for mark in chart.scene().marks if isinstance(mark, Words)}
+    return {mark.text: mark for mark in chart.scene().marks if isinstance(mark, Label)}
 
 
 def test_a_point_is_where_its_numbers_say():
@@ -66,7 +64,7 @@ def test_what_is_missing_is_a_gap(missing):
     chart = Chart(series=[Series(name="", points=points)])
     drawn = [mark for mark in chart.scene().marks if isinstance(mark, Stroke) and mark.ink == HUES[0]]
     assert [len(stroke.places) for stroke in drawn[:2]] == [2, 2]
-    assert sum(isinstance(mark, Dot) for mark in chart.scene().marks) == 1  # the lonely last point
+    assert sum(isinstance(mark, Circle) for mark in chart.scene().marks) == 1  # the lonely last point
 
 
 def test_series_differ_in_colour_and_in_dashes_or_symbols():
@@ -76,7 +74,7 @@ def test_series_differ_in_colour_and_in_dashes_or_symbols():
     ]
     assert {(mark.ink, mark.dashes) for mark in drawn} == set(zip(HUES, DASHES, strict=True))
     points = [Series(name=f"{n}", points=[(0, n), (1, n)], look="points") for n in range(4)]
-    marks = [mark for mark in Chart(series=points).scene().marks if isinstance(mark, Dot | Box)]
+    marks = [mark for mark in Chart(series=points).scene().marks if isinstance(mark, Circle | Box)]
     assert len({(type(mark), mark.fill == PAPER) for mark in marks}) == 4
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from regard.sight.pictures.colours import code, colour, shade
+from regard.sight.pictures.colours import HUES, code, colour, readable, shade
 
 
 def lightness(rgb):
@@ -49,3 +49,21 @@ def test_shades_have_the_shape_of_the_weights():
 
 def test_a_code_is_what_svg_writes():
     assert code((255, 0, 16)) == "#ff0010"
+
+
+def test_text_is_dark_on_pale_weights_and_pale_on_dark_ones():
+    for level in np.linspace(0, 1, 9):
+        assert abs(lightness(readable(colour(level))) - lightness(colour(level))) > 40
+
+
+def test_hues_are_told_apart_by_the_colour_blind():
+    # Viénot, Brettel and Mollon (1999): what protanopes and deuteranopes see of linear red, green and blue.
+    linear = (np.array(HUES) / 255.0) ** 2.2
+    for matrix in (
+        [[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]],
+        [[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]],
+    ):
+        seen = 255 * (linear @ np.array(matrix).T).clip(0, 1) ** (1 / 2.2)
+        apart = np.linalg.norm(seen[:, None] - seen, axis=-1) + 1e9 * np.eye(len(HUES))
+        assert apart[:6, :6].min() > 25
+        assert apart.min() > 18

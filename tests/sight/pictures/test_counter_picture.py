@@ -12,7 +12,7 @@ from regard.models.counter import Counter, CounterConfig
 from regard.sight.pictures.chart import Chart
 from regard.sight.pictures.colours import colour
 from regard.sight.pictures.counter_picture import counting
-from regard.sight.pictures.scene import Box, Words
+from regard.sight.pictures.scene import Box, Label
 
 DIGITS = [[4, 2, 4, 0, 9, 1, 1, 1, 1, 1], [2, 2, 4, 4, 3, 3, 5, 5, 6, 6]]
 
@@ -74,11 +74,11 @@ def test_a_digit_lies_on_the_colour_of_its_weight_and_fours_go_up_and_twos_down(
 
 
 def test_the_answer_its_probability_and_the_truth_are_written(model):
-    said = [mark.text for mark in counting(model, batch()).scene().marks if isinstance(mark, Words)]
+    said = [mark.text for mark in counting(model, batch()).scene().marks if isinstance(mark, Label)]
     assert {"yes, 100.0 %", "2 × 4, 1 × 2", "no, 62.2 %", "2 × 4, 2 × 2"} <= set(said)
     assert ".33" in said
     wrong = Labelled(batch().inputs, 1 - batch().labels)
-    said = [mark.text for mark in counting(model, wrong).scene().marks if isinstance(mark, Words)]
+    said = [mark.text for mark in counting(model, wrong).scene().marks if isinstance(mark, Label)]
     assert {"2 × 4, 1 × 2: wrong, no", "2 × 4, 2 × 2: wrong, yes"} <= set(said)
 
 

@@ -7,9 +7,9 @@ from regard import RegardError, causal, weigh
 from regard.data.letter_vectors import spell
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, PAPER, code, colour
 from regard.sight.pictures.heatmap import heatmap
-from regard.sight.pictures.layout import amount, place
-from regard.sight.pictures.raster import SCALE, cells, draw
-from regard.sight.pictures.sheet import sheet
+from regard.sight.pictures.png import SCALE
+from regard.sight.pictures.png import image as painted
+from regard.sight.pictures.scene import CellGrid
 
 WEIGHTS = np.array([[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]])
 QUERIES, KEYS = ["je", "regarde"], ["I", "look", "."]
@@ -20,22 +20,28 @@ def centre(layout, query, key):
     return tuple(round((corner + layout.cell / 2) * SCALE) for corner in layout.corner(query, key))
 
 
+def cells(picture):
+    """The cells alone, as pixels."""
+    (grid,) = (mark for mark in picture.scene().marks if isinstance(mark, CellGrid))
+    return grid.pixels(SCALE)
+
+
 def test_the_middle_of_each_cell_has_the_colour_of_its_weight(tmp_path):
     picture = heatmap(WEIGHTS, QUERIES, KEYS, title="t", note="n")
     picture.png(tmp_path / "x.png")
-    image, layout = Image.open(tmp_path / "x.png"), place(picture)
+    image, layout = Image.open(tmp_path / "x.png"), picture.layout()
     for query, key in np.ndindex(2, 3):
         assert image.getpixel(centre(layout, query, key)) == colour(WEIGHTS[query, key] / 0.9)
 
 
 def test_top_is_the_weight_of_the_darkest_colour():
     picture = heatmap(WEIGHTS, QUERIES, KEYS, top=2.0)
-    assert draw(picture).getpixel(centre(place(picture), 1, 2)) == colour(0.45)
+    assert painted(picture.scene()).getpixel(centre(picture.layout(), 1, 2)) == colour(0.45)
 
 
 def test_there_are_as_many_cells_as_weights():
     picture = heatmap(np.full((4, 7), 1.0), list("abcd"), list("abcdefg"))
-    layout, image = place(picture), np.asarray(draw(picture))
+    layout, image = picture.layout(), np.asarray(painted(picture.scene()))
     dark = (image == colour(1.0)).all(-1)
     left, top = round(layout.left * SCALE), round(layout.top * SCALE)
     side = layout.cell * SCALE
@@ -49,7 +55,7 @@ def test_hidden_cells_are_hatched_and_seen_ones_are_not():
     vectors = spell(["one", "two", "three"])[None]
     weights = weigh(vectors, vectors, causal())[0]
     picture = heatmap(weights, ["one", "two", "three"], ["one", "two", "three"], allowed=causal().dense(3, 3))
-    layout, image = place(picture), np.asarray(draw(picture))
+    layout, image = picture.layout(), np.asarray(painted(picture.scene()))
     side = layout.cell * SCALE
     for query, key in np.ndindex(3, 3):
         left, top = (round(corner * SCALE) for corner in layout.corner(query, key))
@@ -66,8 +72,8 @@ def test_labels_and_title_leave_ink_where_they_belong():
         picture = heatmap(
             WEIGHTS, words.get("queries", ["", ""]), words.get("keys", [""] * 3), title=words.get("title", "")
         )
-        layout = place(heatmap(WEIGHTS, QUERIES, KEYS, title="Title"))
-        image = np.asarray(draw(picture, layout)).astype(int)
+        layout = heatmap(WEIGHTS, QUERIES, KEYS, title="Title").layout()
+        image = np.asarray(painted(picture.scene(layout))).astype(int)
         left, top = round(layout.left * SCALE), round(layout.top * SCALE)
         bar = round(layout.bar[0] * SCALE)
         return bool(image[top:, :left].min() < 128), bool(image[:top, :bar].min() < 128)
@@ -83,7 +89,7 @@ def test_nothing_is_cut_off_at_the_edges():
     picture = heatmap(
         np.eye(3), long, long, title="a title that is longer than the map is wide, by far", note="note"
     )
-    image = np.asarray(draw(picture))
+    image = np.asarray(painted(picture.scene()))
     border = np.concatenate(
         [
             image[:3].reshape(-1, 3),
@@ -97,8 +103,8 @@ def test_nothing_is_cut_off_at_the_edges():
 
 def test_many_tokens_still_make_a_picture_of_bearable_size():
     picture = heatmap(np.eye(300), ["x"] * 300, ["y"] * 300)
-    assert max(draw(picture).size) < 2000
-    assert place(picture).step > 1
+    assert max(painted(picture.scene()).size) < 2000
+    assert picture.layout().step > 1
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
@@ -109,7 +115,7 @@ def test_tensors_of_any_kind_that_need_a_gradient_or_not(dtype):
 
 def test_all_zero_weights_are_all_pale():
     picture = heatmap(np.zeros((2, 2)), ["a", "b"], ["c", "d"])
-    assert draw(picture).getpixel(centre(place(picture), 0, 0)) == colour(0.0)
+    assert painted(picture.scene()).getpixel(centre(picture.layout(), 0, 0)) == colour(0.0)
 
 
 @pytest.mark.parametrize(
@@ -146,42 +152,12 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path, kind):
         getattr(heatmap(WEIGHTS, QUERIES, KEYS), kind)(tmp_path / "nowhere" / "x")
 
 
-def test_a_sheet_shows_each_map_in_its_place(tmp_path):
-    def flat(level):
-        return heatmap(np.full((2, 2), level), ["a", "b"], ["c", "d"], top=1.0)
-
-    levels = [[0.1, 0.5, 0.9], [0.3]]
-    page = sheet([[flat(level) for level in row] for row in levels])
-    page.png(tmp_path / "sheet.png")
-    image = Image.open(tmp_path / "sheet.png")
-    layout = place(flat(0.5), cell=18, angle=90.0)
-    assert image.size == (3 * layout.width * SCALE, 2 * layout.height * SCALE)
-    x, y = centre(layout, 0, 0)
-    for i, row in enumerate(levels):
-        for j, level in enumerate(row):
-            spot = (x + round(j * layout.width * SCALE), y + round(i * layout.height * SCALE))
-            assert image.getpixel(spot) == colour(level)
-
-
-@pytest.mark.parametrize("rows", [[], [[]]])
-def test_an_empty_sheet_is_refused(rows):
-    with pytest.raises(RegardError, match="at least one"):
-        sheet(rows)
-
-
-@pytest.mark.parametrize(
-    ("weight", "text"), [(1.0, "1"), (0.5, "0.5"), (0.7071, "0.71"), (0.0123, "0.012"), (0, "0")]
-)
-def test_the_scale_says_few_digits(weight, text):
-    assert amount(weight) == text
-
-
 def test_keys_that_are_set_apart_are_grey_and_named_and_the_others_as_before(tmp_path):
     weights = [[0.6, 0.1, 0.3], [0.0, 0.0, 1.0]]
     options = {"queries": ["la", "mer"], "keys": ["the", "sea", "</s>"]}
     plain, apart = heatmap(weights, **options), heatmap(weights, **options, aside=1)
-    layout = place(apart)
-    before, after = cells(plain, layout), cells(apart, layout)
+    layout = apart.layout()
+    before, after = cells(plain), cells(apart)
     words = 2 * layout.cell * SCALE
     assert np.array_equal(before[:, :words], after[:, :words])
     grey = after[:, words:]

@@ -1,7 +1,7 @@
 import pytest
 from rich.cells import cell_len
 
-from regard.sight.pictures.labels import letters, plain, shorten
+from regard.sight.pictures.labels import amount, letters, plain, shorten
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,10 @@ def test_shorten_leaves_what_fits():
 
 def test_accents_stay_with_their_letter():
     assert letters("aq\u0323b") == ["a", "q\u0323", "b"]
+
+
+@pytest.mark.parametrize(
+    ("weight", "text"), [(1.0, "1"), (0.5, "0.5"), (0.7071, "0.71"), (0.0123, "0.012"), (0, "0")]
+)
+def test_a_weight_is_written_in_few_digits(weight, text):
+    assert amount(weight) == text

@@ -8,12 +8,11 @@ from sight.pictures.drawn import HOSTILE, SVG, elements, printed, texts
 
 from regard import RegardError
 from regard.sight.pictures.colours import INK
-from regard.sight.pictures.markup import document
 from regard.sight.pictures.overlay import overlay
-from regard.sight.pictures.paint import image
 from regard.sight.pictures.photo import spectrogram
-from regard.sight.pictures.raster import SCALE
+from regard.sight.pictures.png import SCALE, image
 from regard.sight.pictures.scene import Pixels
+from regard.sight.pictures.svg import document
 
 RED = np.full((80, 120, 3), (200, 40, 40), dtype=np.uint8)
 CORNER = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])

@@ -2,10 +2,9 @@ import math
 
 import pytest
 
-from regard.sight.pictures.colours import FAINT, HIDDEN
-from regard.sight.pictures.hues import HUES
+from regard.sight.pictures.colours import FAINT, HIDDEN, HUES
 from regard.sight.pictures.plot import Plot, Series, symbol
-from regard.sight.pictures.scene import Box, Dot, Stroke, Words
+from regard.sight.pictures.scene import Box, Circle, Label, Stroke
 from regard.sight.pictures.ticks import axis
 
 
@@ -24,10 +23,10 @@ def test_each_tick_has_a_line_and_a_number():
     marks = plot([0, 6], [0, 4]).grid()
     lines = [mark.places for mark in marks if isinstance(mark, Stroke) and mark.ink == HIDDEN]
     assert lines == [((100, y), (400, y)) for y in (250, 150, 50)]
-    numbers = {(mark.text, mark.anchor): (mark.x, mark.y) for mark in marks if isinstance(mark, Words)}
+    numbers = {(mark.text, mark.anchor): (mark.x, mark.y) for mark in marks if isinstance(mark, Label)}
     assert numbers["2", "right"] == (92, 150)
     assert numbers["2", "middle"] == pytest.approx((200, 264))
-    assert {mark.ink for mark in marks if isinstance(mark, Words)} == {FAINT}
+    assert {mark.ink for mark in marks if isinstance(mark, Label)} == {FAINT}
 
 
 def test_runs_are_what_lies_between_gaps():
@@ -42,7 +41,7 @@ def test_points_are_symbols_on_a_faint_line():
     assert marks[0].ink != HUES[1] == marks[1].edge
     centre = (marks[2].x + marks[2].width / 2, marks[2].y + marks[2].height / 2)
     assert centre == pytest.approx((400, 50))
-    assert isinstance(symbol((0, 0), 0), Dot)
+    assert isinstance(symbol((0, 0), 0), Circle)
 
 
 def test_a_hundred_thousand_points_are_drawn_by_their_extremes():

@@ -7,12 +7,10 @@ from PIL import Image
 from sight.pictures.drawn import HOSTILE, elements, printed, texts
 
 from regard import RegardError
-from regard.sight.pictures.colours import PAPER
-from regard.sight.pictures.hues import HUES
-from regard.sight.pictures.markup import document
-from regard.sight.pictures.paint import image
-from regard.sight.pictures.raster import SCALE
+from regard.sight.pictures.colours import HUES, PAPER
+from regard.sight.pictures.png import SCALE, image
 from regard.sight.pictures.scene import Ribbon
+from regard.sight.pictures.svg import document
 from regard.sight.pictures.word_lines import lines
 
 WEIGHTS = np.array([[0.7, 0.28, 0.02], [0.0, 0.5, 0.5]])

@@ -1,20 +1,18 @@
 """An alignment: which source words each target word was made from, over the weights that say so."""
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from os import PathLike
+from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from regard.errors import RegardError
 from regard.sight.pictures.amounts import Weights, amounts
-from regard.sight.pictures.colours import FAINT, INK, PAPER
+from regard.sight.pictures.colours import FAINT, INK, MARKED, PAPER
+from regard.sight.pictures.font import length
 from regard.sight.pictures.heatmap import Heatmap, heatmap
-from regard.sight.pictures.hues import MARKED
-from regard.sight.pictures.layout import NOTE, Layout, place
-from regard.sight.pictures.lettering import length
-from regard.sight.pictures.scene import Box, Dot, Mark, Words
+from regard.sight.pictures.scene import NOTE, Box, Circle, Drawing, Label, Mark, Scene
 
 Pairs = Iterable[tuple[int, int]]
 MOST = 256  # words: beyond, no mark is seen in its cell
@@ -22,7 +20,7 @@ _LEGEND = 30.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AlignmentMap:
+class AlignmentMap(Drawing):
     """A heat map of target words (downwards) on source words (across), and links; made by `alignment_map`."""
 
     picture: Heatmap
@@ -30,25 +28,23 @@ class AlignmentMap:
     sure: frozenset[tuple[int, int]]
     possible: frozenset[tuple[int, int]]
 
-    def png(self, path: str | PathLike[str]) -> None:
-        """Write the picture as PNG, at twice the size it is meant to be seen at."""
-        from regard.sight.pictures.paint import paint
-        from regard.sight.pictures.raster import draw, save
-
-        layout = self.layout()
-        save(paint(draw(self.picture, layout), self._marks(layout)), path)
-
-    def svg(self, path: str | PathLike[str]) -> None:
-        """Write the picture as SVG, where each cell names its weight when pointed at."""
-        from regard.sight.pictures.vector import save
-
-        save(self._svg(), path)
-
-    def write(self, path: str | PathLike[str]) -> None:
-        """Write the picture as PNG or SVG, by the suffix of the file."""
-        from regard.sight.pictures.scene import write
-
-        write(self, path)
+    def scene(self) -> Scene:
+        """The heat map with links and outlines on its cells, and what they mean below."""
+        layout = self.picture.layout()
+        marks = list(self.picture.scene(layout).marks)
+        for kind, pairs in (("possible", self.possible), ("sure", self.sure), ("link", self.links)):
+            for query, key in sorted(pairs):
+                marks += _mark(kind, *layout.corner(query, key), layout.cell)
+        x, y = float(layout.left), layout.height + _LEGEND - 34.0
+        said = [("link", "link", self.links)]
+        said += [("sure", "sure in the reference", self.sure), ("possible", "possible", self.possible)]
+        for kind, text, pairs in said:
+            if pairs:
+                marks += _mark(kind, x - 3, y - 3, 20) if kind == "link" else _mark(kind, x, y, 14)
+                marks.append(Label(x + 21, y + 6.5, text, NOTE, FAINT))
+                x += 21 + length(text, NOTE) + 24
+        width, height = max(layout.width, math.ceil(x)), layout.height + math.ceil(_LEGEND)
+        return Scene(width=width, height=height, title=self.picture.title, marks=marks)
 
     def terminal(self) -> RenderableType:
         """The picture for a rich console: ● a link, □ surely and ◌ possibly one in the reference."""
@@ -62,41 +58,6 @@ class AlignmentMap:
         said = [("● link", self.links), ("□ sure", self.sure), ("◌ possible", self.possible)]
         legend = "   ".join(text for text, pairs in said if pairs)
         return Group(TerminalMap(self.picture, marks=marks), Text(legend, style="dim"))
-
-    def layout(self) -> Layout:
-        """The layout of the heat map with room for what the marks mean."""
-        layout = place(self.picture)
-        row = sum(width for _, _, width in self._legend())
-        return replace(layout, height=layout.height + _LEGEND, width=max(layout.width, layout.left + row))
-
-    def _repr_html_(self) -> str:
-        from regard.sight.pictures.markup import inline
-
-        return inline(self._svg())
-
-    def _svg(self) -> str:
-        from regard.sight.pictures.markup import elements
-        from regard.sight.pictures.vector import write
-
-        layout = self.layout()
-        return write(self.picture, layout, elements(self._marks(layout)))
-
-    def _marks(self, layout: Layout) -> list[Mark]:
-        marks: list[Mark] = []
-        for kind, pairs in (("possible", self.possible), ("sure", self.sure), ("link", self.links)):
-            for query, key in sorted(pairs):
-                marks += _mark(kind, *layout.corner(query, key), layout.cell)
-        x, y = layout.left, layout.height - 34.0
-        for kind, text, width in self._legend():
-            marks += _mark(kind, x - 3, y - 3, 20) if kind == "link" else _mark(kind, x, y, 14)
-            marks.append(Words(x=x + 21, y=y + 6.5, text=text, size=NOTE, ink=FAINT))
-            x += width
-        return marks
-
-    def _legend(self) -> list[tuple[str, str, float]]:
-        said = [("link", "link", self.links)]
-        said += [("sure", "sure in the reference", self.sure), ("possible", "possible", self.possible)]
-        return [(kind, text, 21 + length(text, NOTE) + 24) for kind, text, pairs in said if pairs]
 
 
 def alignment_map(
@@ -150,7 +111,7 @@ def _mark(kind: str, x: float, y: float, cell: int) -> list[Mark]:
     side = cell - 1.0 if cell >= 6 else float(cell)
     if kind == "link":
         thick, radius = max(0.5, min(1.4, cell / 20)), max(0.5, 0.13 * cell)
-        return [Dot(x=x + side / 2, y=y + side / 2, radius=radius, fill=PAPER, edge=INK, thick=thick)]
+        return [Circle(x=x + side / 2, y=y + side / 2, radius=radius, fill=PAPER, edge=INK, thick=thick)]
     thick = max(0.8, min(2.6, cell / 12))
     x, y, side = x + thick / 2, y + thick / 2, side - thick  # inside its cell, clear of its neighbours'
     outline = Box(x=x, y=y, width=side, height=side, edge=MARKED, thick=thick, dashed=kind == "possible")

@@ -23,7 +23,9 @@ def amounts(name: str, given: Weights) -> NDArray[np.float64]:
     values: NDArray[np.float64] = found.astype(np.float64)
     wrong = ~np.isfinite(values) | (values < 0)
     if wrong.any():
-        raise RegardError(f"{name} has a {values[wrong][0]}: weights are finite and at least 0")
+        raise RegardError(
+            f"{name} has a {values[wrong][0]}: weights are finite and at least 0; scores go through weigh first"
+        )
     return values
 
 

@@ -11,10 +11,9 @@ from rich.console import RenderableType
 from regard.errors import RegardError
 from regard.sight.pictures.amounts import Weights, amounts, levels, positive
 from regard.sight.pictures.colours import FAINT, HATCH, shade
-from regard.sight.pictures.labels import plain
-from regard.sight.pictures.layout import MARGIN, NOTE, amount
-from regard.sight.pictures.lettering import length
-from regard.sight.pictures.scene import Box, Drawn, Mark, Pixels, Scene, Words, head
+from regard.sight.pictures.font import length
+from regard.sight.pictures.labels import amount, plain
+from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Pixels, Scene, head
 
 MOST = (48, 64)  # layers and heads on one page
 _CELLS = 512  # along an edge of a map
@@ -22,7 +21,7 @@ _PAGE, _LARGEST, _SMALLEST = 760.0, 88.0, 24.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Atlas(Drawn):
+class Atlas(Drawing):
     """Maps [heads, height, width], one array a layer; made by `atlas`."""
 
     maps: tuple[NDArray[np.float64], ...]
@@ -50,19 +49,17 @@ class Atlas(Drawn):
         column = pitch - (10 if len(self.heads) <= 16 else 6)
         for index, name in enumerate(self.heads):
             x = left + index * pitch + column / 2
-            marks.append(Words(x=x, y=y + text / 2, text=name, size=text, anchor="middle"))
+            marks.append(Label(x, y + text / 2, name, text, anchor="middle"))
         y += text + 10
         for layer, (wide, high) in enumerate(sizes):
-            marks.append(
-                Words(x=left - 9, y=y + high / 2, text=self.layers[layer], size=text, anchor="right")
-            )
+            marks.append(Label(left - 9, y + high / 2, self.layers[layer], text, anchor="right"))
             for index in range(len(self.maps[layer])):
                 x = left + index * pitch + (column - wide) / 2
                 marks += self._tile(layer, index, (x, y, wide, high), small)
             y += high + (small + 10 if self.numbers else 8)
         foot, end = self._foot(left, y + 4)
         # Kind by kind, since shapes are drawn together.
-        marks = sorted(marks + foot, key=lambda mark: [Pixels, Box, Words].index(type(mark)))
+        marks = sorted(marks + foot, key=lambda mark: [Pixels, Box, Label].index(type(mark)))
         width = max(left + len(self.heads) * pitch, end, reach) + MARGIN
         height = y + 4 + NOTE + MARGIN
         return Scene(width=math.ceil(width), height=math.ceil(height), title=self.title, marks=marks)
@@ -102,7 +99,7 @@ class Atlas(Drawn):
         if self.numbers is not None:
             text = _digits(self.numbers[layer][index])
             spot = (x + wide / 2, y + high + 3 + small / 2)
-            marks.append(Words(x=spot[0], y=spot[1], text=text, size=small, ink=FAINT, anchor="middle"))
+            marks.append(Label(spot[0], spot[1], text, small, FAINT, anchor="middle"))
         return marks
 
     def _foot(self, x: float, y: float) -> tuple[list[Mark], float]:
@@ -112,10 +109,10 @@ class Atlas(Drawn):
         ramp = shade(np.linspace(0, 1, 140))[None]
         size, y = 0.85 * NOTE, y + NOTE / 2
         return [
-            Words(x=x, y=y, text="0", size=size, ink=FAINT),
+            Label(x, y, "0", size, FAINT),
             Pixels(x=x + 12, y=y - 4, width=70, height=8, pixels=ramp, blocky=False),
             Box(x=x + 12, y=y - 4, width=70, height=8, edge=HATCH, thick=0.5),
-            Words(x=x + 88, y=y, text=text, size=size, ink=FAINT),
+            Label(x + 88, y, text, size, FAINT),
         ], x + 88 + length(text, size)
 
 

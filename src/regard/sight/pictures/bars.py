@@ -9,12 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.errors import RegardError
-from regard.sight.pictures.colours import FAINT, INK
-from regard.sight.pictures.hues import HUES
+from regard.sight.pictures.colours import FAINT, HUES, INK
+from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import plain
-from regard.sight.pictures.layout import MARGIN
-from regard.sight.pictures.lettering import length
-from regard.sight.pictures.scene import Box, Drawn, Mark, Scene, Stroke, Words, head
+from regard.sight.pictures.scene import MARGIN, Box, Drawing, Label, Mark, Scene, Stroke, head
 
 _TEXT, _ROW, _BAR = 13.0, 21.0, 13.0
 _GAP = 14.0  # between groups
@@ -33,7 +31,7 @@ class Bar:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Bars(Drawn):
+class Bars(Drawing):
     """Groups of bars under headings. All bars are drawn to one scale; a name has the same colour in every group."""
 
     groups: Sequence[tuple[str, Sequence[Bar]]]
@@ -57,7 +55,7 @@ class Bars(Drawn):
         for heading, bars in self.groups:
             y += _GAP
             if heading:
-                marks.append(Words(x=MARGIN, y=y + _TEXT / 2, text=plain(heading, 64), size=_TEXT, ink=FAINT))
+                marks.append(Label(MARGIN, y + _TEXT / 2, plain(heading, 64), _TEXT, FAINT))
                 y += _TEXT + 8
             for bar in bars:
                 end = left + scale * max(bar.amount, *self._ends(bar)) + 8
@@ -98,12 +96,12 @@ class Bars(Drawn):
         width = max(1.0, scale * bar.amount)
         name = plain(bar.name, 32)
         marks: list[Mark] = [
-            Words(x=left - 10, y=y, text=name, size=_TEXT, ink=INK, anchor="right"),
+            Label(left - 10, y, name, _TEXT, INK, anchor="right"),
             Box(x=left, y=y - _BAR / 2, width=width, height=_BAR, fill=hue, opacity=0.8, corner=1.5),
-            Words(x=end, y=y, text=plain(bar.said, 48), size=_TEXT, ink=FAINT),
+            Label(end, y, plain(bar.said, 48), _TEXT, FAINT),
         ]
         if bar.ends is not None:
             low, high = (left + scale * each for each in self._ends(bar))
             for places in (((low, y), (high, y)), *(((x, y - 3), (x, y + 3)) for x in (low, high))):
-                marks.append(Stroke(places=places, thick=1.2, ink=INK))
+                marks.append(Stroke(places, 1.2, INK))
         return marks

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 
 from regard.errors import RegardError
-from regard.sight.pictures.colours import FAINT, INK
-from regard.sight.pictures.hues import HUES
+from regard.sight.pictures.colours import FAINT, HUES, INK
+from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import plain
-from regard.sight.pictures.layout import MARGIN
-from regard.sight.pictures.lettering import length
 from regard.sight.pictures.plot import DASHES, NUMBERS, Plot, Series, symbol
-from regard.sight.pictures.scene import Drawn, Mark, Scene, Stroke, Words, head
+from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Scene, Stroke, head
 from regard.sight.pictures.ticks import Axis, Kind, axis
 
 _TEXT = 13.0
@@ -23,7 +21,7 @@ _SAMPLE = 22.0  # of a line, beside its name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Chart(Drawn):
+class Chart(Drawing):
     """Some series over one pair of axes. `percent` shows 0.5 as 50 %; `log` has powers of ten equally far apart."""
 
     title: str = ""
@@ -77,7 +75,7 @@ class Chart(Drawn):
         marks, top, reach = head(plain(self.title, 96), plain(self.note, 160))
         across, up = self.axes()
         if self.y:
-            marks.append(Words(x=MARGIN, y=top + _TEXT / 2, text=plain(self.y, 48), size=_TEXT, ink=FAINT))
+            marks.append(Label(MARGIN, top + _TEXT / 2, plain(self.y, 48), _TEXT, FAINT))
             top += _TEXT + 6
         names = [plain(series.name, 32) for series in self.named()]
         height = max(self.height, _ROW * len(names))
@@ -93,16 +91,7 @@ class Chart(Drawn):
         bottom = plot.top + height + 24
         if self.x:
             middle = plot.left + plot.width / 2
-            marks.append(
-                Words(
-                    x=middle,
-                    y=bottom + _TEXT / 2,
-                    text=plain(self.x, 48),
-                    size=_TEXT,
-                    ink=FAINT,
-                    anchor="middle",
-                )
-            )
+            marks.append(Label(middle, bottom + _TEXT / 2, plain(self.x, 48), _TEXT, FAINT, anchor="middle"))
             bottom += _TEXT + 4
         return Scene(
             width=math.ceil(max(right + MARGIN, reach + MARGIN)),
@@ -135,12 +124,10 @@ class Chart(Drawn):
         for number, (series, name, y) in enumerate(zip(self.named(), names, rows, strict=True)):
             ink = HUES[number]
             if series.look == "line":
-                marks.append(
-                    Stroke(places=((x, y), (x + _SAMPLE, y)), thick=2.0, ink=ink, dashes=DASHES[number])
-                )
+                marks.append(Stroke(((x, y), (x + _SAMPLE, y)), 2.0, ink, dashes=DASHES[number]))
             else:
                 marks.append(symbol((x + _SAMPLE / 2, y), number))
-            marks.append(Words(x=x + _SAMPLE + 8, y=y, text=name, size=_TEXT, ink=INK))
+            marks.append(Label(x + _SAMPLE + 8, y, name, _TEXT, INK))
         return marks
 
 

@@ -1,6 +1,7 @@
-"""The colours of weights: one ramp from paper to ink, evenly spaced for the eye.
+"""The colours of weights, one ramp from paper to ink, and of kinds, such as heads.
 
-Lightness falls at one rate from end to end, so the order of two weights is seen without telling hues apart.
+The lightness of the ramp falls at one rate from end to end, so the order of two weights is seen without telling hues
+apart.
 """
 
 import numpy as np
@@ -42,10 +43,22 @@ INK: Colour = (34, 29, 45)
 FAINT: Colour = (116, 110, 126)
 HIDDEN: Colour = (233, 231, 236)  # a cell that may not be looked at
 HATCH: Colour = (205, 201, 211)  # the lines across it
+MARKED: Colour = (0, 128, 148)  # around a cell of a heat map: a hue its ramp does not have
+# Kinds, told apart with any eye and about equally strong on paper: after Okabe and Ito (2008), without their yellow.
+HUES: tuple[Colour, ...] = (
+    (0, 114, 178),  # blue
+    (213, 94, 0),  # vermilion
+    (0, 158, 115),  # green
+    (204, 121, 167),  # pink
+    (230, 159, 0),  # orange
+    (86, 180, 233),  # sky
+    (136, 34, 85),  # wine
+    (20, 20, 20),  # black
+)
 
 
 def shade(weights: ArrayLike) -> NDArray[np.uint8]:
-    """The colours [..., 3] of weights between 0 (palest) and 1 (darkest); what lies outside is cut off."""
+    """The colours [..., 3] of weights between 0 (palest) and 1 (darkest); values outside are clipped."""
     weights = np.nan_to_num(np.asarray(weights, dtype=np.float64)).clip(0.0, 1.0)
     stops = np.linspace(0.0, 1.0, len(_POINTS))
     lab = np.stack([np.interp(weights, stops, channel) for channel in _POINTS.T], -1)
@@ -58,6 +71,11 @@ def colour(weight: float) -> Colour:
     """The colour of one weight."""
     red, green, blue = shade(weight).tolist()
     return red, green, blue
+
+
+def readable(back: Colour) -> Colour:
+    """The colour of text on a background."""
+    return INK if sum(back) > 384 else PAPER
 
 
 def code(colour: Colour) -> str:

@@ -16,13 +16,11 @@ from regard.data.batches import Labelled, Sequences
 from regard.data.digit_counts import FIRST
 from regard.errors import RegardError
 from regard.models.counter import Counter
-from regard.sight.pictures.colours import FAINT, HATCH, INK, PAPER, Colour, code, colour
+from regard.sight.pictures.colours import FAINT, HATCH, HUES, INK, code, colour, readable
 from regard.sight.pictures.curves import loss_of
-from regard.sight.pictures.hues import HUES
-from regard.sight.pictures.layout import MARGIN, NOTE
-from regard.sight.pictures.lettering import length
+from regard.sight.pictures.font import length
 from regard.sight.pictures.panels import Panels
-from regard.sight.pictures.scene import Box, Drawn, Mark, Scene, Stroke, Words, head
+from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Scene, Stroke, head
 
 MOST = 32  # samples
 _CELL, _APART = 40.0, 20.0
@@ -34,7 +32,7 @@ _ANSWERS = ("no", "yes")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Counting(Drawn):
+class Counting(Drawing):
     """Some samples of the counter's task as a trained counter sees them; made by `counting`."""
 
     digits: Int[np.ndarray, "b n"]
@@ -54,7 +52,7 @@ class Counting(Drawn):
             marks += self._row(row, top + row * step)
             marks += self._answer(row, right, top + row * step)
         # Shapes are painted together, so they come before the words over them.
-        marks = sorted(marks, key=lambda mark: isinstance(mark, Words))
+        marks = sorted(marks, key=lambda mark: isinstance(mark, Label))
         width = max(reach, right + length("yes, 100.0 %", 19.0)) + MARGIN
         return Scene(
             width=math.ceil(width),
@@ -71,7 +69,7 @@ class Counting(Drawn):
             digits, below = Text(), Text()
             for digit, weight, value in zip(self.digits[row], weights, values, strict=True):
                 back = colour(self._level(row, float(weight)))
-                style = Style(color=code(_readable(back)), bgcolor=code(back))
+                style = Style(color=code(readable(back)), bgcolor=code(back))
                 digits.append(f"  {digit}  ", style)
                 said = (
                     "  ·  " if abs(value) < 0.1 else f"{'▲' if value > 0 else '▼'}{abs(value):.1f}".center(5)
@@ -97,7 +95,7 @@ class Counting(Drawn):
         marks: list[Mark] = []
         zero = top + _CELL + _NUMBER + _REACH + 4
         end = MARGIN + self.digits.shape[1] * _CELL - 2
-        marks.append(Stroke(places=((MARGIN, zero), (end, zero)), thick=1.0, ink=HATCH))
+        marks.append(Stroke(((MARGIN, zero), (end, zero)), 1.0, HATCH))
         for place, digit in enumerate(self.digits[row]):
             weight, value = float(self.weights[row, place]), float(self._shares(row)[place])
             x = MARGIN + place * _CELL
@@ -106,19 +104,10 @@ class Counting(Drawn):
             marks.append(Box(x=x, y=top, width=_CELL - 2, height=_CELL - 2, fill=back, corner=4, said=said))
             middle = x + (_CELL - 2) / 2
             marks.append(
-                Words(
-                    x=middle,
-                    y=top + _CELL / 2 - 1,
-                    text=str(digit),
-                    size=19.0,
-                    ink=_readable(back),
-                    anchor="middle",
-                )
+                Label(middle, top + _CELL / 2 - 1, str(digit), 19.0, readable(back), anchor="middle")
             )
             ink = INK if weight >= 0.05 else FAINT
-            marks.append(
-                Words(x=middle, y=top + _CELL + 7, text=_short(weight), size=10.5, ink=ink, anchor="middle")
-            )
+            marks.append(Label(middle, top + _CELL + 7, _short(weight), 10.5, ink, anchor="middle"))
             tall = abs(value) * _REACH
             if tall >= 0.5:
                 fill = (_FOR if value > 0 else _AGAINST) if self._level(row, weight) >= _ATTENDED else HATCH
@@ -128,11 +117,11 @@ class Counting(Drawn):
 
     def _answer(self, row: int, x: float, top: float) -> list[Mark]:
         y = top + _CELL / 2 - 1
-        lines: list[Mark] = [Words(x=x, y=y, text=self._said(row), size=15.0)]
+        lines: list[Mark] = [Label(x, y, self._said(row), 15.0)]
         if self.labels is not None:
             right = int(self.yes[row] > 0.5) == int(self.labels[row])
             ink = FAINT if right else _AGAINST
-            lines.append(Words(x=x, y=y + 22, text=self._truth(row), size=NOTE, ink=ink))
+            lines.append(Label(x, y + 22, self._truth(row), NOTE, ink))
         return lines
 
     def _said(self, row: int) -> str:
@@ -182,7 +171,3 @@ def _along(model: Counter, values: Float[torch.Tensor, "b n value"]) -> Float[to
 
 def _short(weight: float) -> str:
     return "0" if weight < 0.005 else f"{weight:.2f}".removeprefix("0")
-
-
-def _readable(back: Colour) -> Colour:
-    return INK if sum(back) > 384 else PAPER

@@ -1,8 +1,8 @@
 """A heat map: how much each query looks at each key, as a value that can be drawn on paper and in a terminal."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from os import PathLike
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -11,13 +11,40 @@ from rich.console import RenderableType
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.sight.pictures.labels import plain
+from regard.sight.pictures.amounts import Weights, amounts, levels, positive
+from regard.sight.pictures.colours import FAINT, HATCH, INK, shade
+from regard.sight.pictures.font import length
+from regard.sight.pictures.labels import amount, plain
+from regard.sight.pictures.scene import MARGIN, Box, CellGrid, Drawing, Label, Mark, Pixels, Scene, head
 
 MOST = 2048  # cells along an edge: beyond, no screen shows them apart
+_LARGEST, _PICTURE = 36, 600  # a cell, and all of them together
+_PALE = 0.6  # how dark the darkest grey is
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapLayout:
+    """The corner of the first cell, the size of a cell, and what is around them."""
+
+    cell: int
+    left: int
+    top: int
+    width: int
+    height: int
+    text: float  # the size of the labels
+    step: int  # every which label of the queries is written
+    across: int  # and of the keys
+    angle: float  # of the labels of the keys
+    bar: tuple[float, float]  # the corner of the scale
+    tall: float  # the height of the scale
+
+    def corner(self, query: int, key: int) -> tuple[float, float]:
+        """Where a cell starts."""
+        return self.left + key * self.cell, self.top + query * self.cell
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Heatmap:
+class Heatmap(Drawing):
     """Weights with their tokens; made by `heatmap`."""
 
     weights: Float[np.ndarray, "q k"]
@@ -32,31 +59,61 @@ class Heatmap:
     @property
     def levels(self) -> NDArray[np.float64]:
         """The weights as parts of the darkest one."""
-        return self.weights / self.top if self.top > 0 else np.zeros_like(self.weights)
+        return levels(self.weights, self.top)
 
-    def png(self, path: str | PathLike[str]) -> None:
-        """Write the picture as PNG, at twice the size it is meant to be seen at."""
-        from regard.sight.pictures.raster import draw, save
+    def shades(self) -> NDArray[np.uint8]:
+        """The colour of every cell, [queries, keys, 3]; keys that are set apart are in grey, paler than words."""
+        colours = shade(self.levels)
+        words = len(self.keys) - self.aside
+        dark = 255 - colours[:, words:] @ np.array([0.2126, 0.7152, 0.0722])  # luma: red, green, blue
+        colours[:, words:] = (255 - _PALE * dark).round().astype(np.uint8)[..., None]
+        return colours
 
-        save(draw(self), path)
+    def layout(self, *, cell: int | None = None, angle: float = 45.0) -> MapLayout:
+        """Title and note above, keys along the top, queries on the left, the scale of colours on the right."""
+        _, ahead, reach = head(self.title, self.note)
+        queries, keys = self.weights.shape
+        cell = cell or max(1, min(_LARGEST, _PICTURE // max(queries, keys)))
+        text = min(15.0, max(8.0, 0.5 * cell + 2))
+        step = math.ceil(text / cell)
+        up, along = math.sin(math.radians(angle)), math.cos(math.radians(angle))
+        across = math.ceil(0.95 * text / (cell * up))  # slanted lines of text are nearer to one another
+        above = {index: length(self.keys[index], text) for index in range(0, keys, across)}
+        left = math.ceil(MARGIN + max(length(query, text) for query in self.queries[::step]) + 8)
+        top = math.ceil(ahead + max(above.values()) * up + text * along + 6)
+        right = left + keys * cell
+        # A slanted label leans over the columns to its right.
+        ends = [left + (index + 0.5) * cell + wide * along + text * up / 2 for index, wide in above.items()]
+        tall = float(min(queries * cell, max(3 * cell, 96)))
+        scale = right + 31 + length("0.00", text)
+        return MapLayout(
+            cell=cell,
+            left=left,
+            top=top,
+            width=math.ceil(max(scale, *ends, reach) + MARGIN),
+            height=math.ceil(top + queries * cell + MARGIN),
+            text=text,
+            step=step,
+            across=across,
+            angle=angle,
+            bar=(right + 16.0, float(top)),
+            tall=tall,
+        )
 
-    def svg(self, path: str | PathLike[str]) -> None:
-        """Write the picture as SVG, where each cell names its weight when pointed at."""
-        from regard.sight.pictures.vector import save, write
-
-        save(write(self), path)
-
-    def write(self, path: str | PathLike[str]) -> None:
-        """Write the picture as PNG or SVG, by the suffix of the file."""
-        from regard.sight.pictures.scene import write
-
-        write(self, path)
-
-    def _repr_html_(self) -> str:
-        from regard.sight.pictures.markup import inline
-        from regard.sight.pictures.vector import write
-
-        return inline(write(self))
+    def scene(self, layout: MapLayout | None = None) -> Scene:
+        """The cells between their labels, and the scale of their colours."""
+        layout = layout or self.layout()
+        marks, _, _ = head(self.title, self.note)
+        cells = CellGrid(
+            x=layout.left,
+            y=layout.top,
+            side=layout.cell,
+            colours=self.shades(),
+            hidden=~self.allowed,
+            said=self._said,
+        )
+        marks += [*self._labels(layout), cells, *self._scale(layout)]
+        return Scene(width=layout.width, height=layout.height, title=self.title, marks=marks)
 
     def terminal(self, *, compact: bool = False) -> RenderableType:
         """The picture for a rich console: with labels, or compact, without and two queries a line."""
@@ -64,9 +121,34 @@ class Heatmap:
 
         return TerminalMap(self, compact=compact)
 
+    def _said(self, query: int, key: int) -> str:
+        seen = self.allowed[query, key]
+        weight = f"{self.weights[query, key]:.3g}" if seen else "may not look"
+        return f"{self.queries[query]} → {self.keys[key]}: {weight}"
+
+    def _labels(self, layout: MapLayout) -> Iterator[Mark]:
+        half, words = layout.cell / 2, len(self.keys) - self.aside
+        for index in range(0, len(self.queries), layout.step):
+            x, y = layout.corner(index, 0)
+            yield Label(x - 7, y + half, self.queries[index], layout.text, anchor="right")
+        for index in range(0, len(self.keys), layout.across):
+            x, y = layout.corner(0, index)
+            ink = INK if index < words else FAINT
+            yield Label(x + half, y - 7, self.keys[index], layout.text, ink, angle=layout.angle)
+
+    def _scale(self, layout: MapLayout) -> list[Mark]:
+        (x, y), tall, size = layout.bar, layout.tall, 0.85 * layout.text
+        ramp = shade(np.linspace(1.0, 0.0, round(2 * tall)))[:, None]
+        return [
+            Pixels(x=x, y=y, width=9, height=tall, pixels=ramp),
+            Box(x=x, y=y, width=9, height=tall, edge=HATCH, thick=0.5),
+            Label(x + 14, y + 5, amount(self.top), size, FAINT),
+            Label(x + 14, y + tall - 5, "0", size, FAINT),
+        ]
+
 
 def heatmap(
-    weights: Tensor | NDArray[np.floating] | Sequence[Sequence[float]],
+    weights: Weights,
     queries: Sequence[str],
     keys: Sequence[str],
     *,
@@ -82,31 +164,25 @@ def heatmap(
     largest one; give several maps the same `top` to compare them. The last `aside` keys are set apart in grey, as the
     end token of a sentence.
     """
-    values = _matrix("weights", weights).astype(np.float64)
+    values = amounts("weights", weights)
     if values.shape != (len(queries), len(keys)):
         raise RegardError(
-            f"weights {values.shape} for {len(queries)} queries and {len(keys)} keys: give one token a row and one "
-            "a column"
+            f"weights {values.shape} for {len(queries)} queries and {len(keys)} keys: give one matrix [queries, keys], "
+            "of one of the batch and one head, with one token a row and one a column"
         )
     if not values.size or max(values.shape) > MOST:
         raise RegardError(
             f"weights {values.shape}: a picture has from 1 to {MOST} queries and keys; choose or pool"
         )
-    seen = np.ones(values.shape, dtype=bool) if allowed is None else _matrix("allowed", allowed)
+    given = allowed.detach().cpu().numpy() if isinstance(allowed, Tensor) else allowed
+    seen = np.ones(values.shape, dtype=bool) if given is None else np.asarray(given)
     if seen.shape != values.shape or seen.dtype != np.bool_:
         raise RegardError(
             f"allowed is {seen.dtype} {seen.shape}, the weights are {values.shape}: give a bool for each cell, "
             "True = may look"
         )
-    if not np.isfinite(values).all() or (values < 0).any():
-        worst = values[~np.isfinite(values) | (values < 0)][0]
-        raise RegardError(
-            f"a weight is {worst}: weights are finite and at least 0; scores go through weigh first"
-        )
     if not 0 <= aside < len(keys):
         raise RegardError(f"aside={aside} of {len(keys)} keys: set fewer than all apart")
-    if top is not None and not (np.isfinite(top) and top > 0):
-        raise RegardError(f"top={top}: give a positive number")
     return Heatmap(
         weights=values,
         queries=tuple(plain(token) for token in queries),
@@ -114,21 +190,6 @@ def heatmap(
         allowed=seen,
         title=plain(title, 96),
         note=plain(note, 160),
-        top=float(values.max()) if top is None else float(top),
+        top=positive("top", top) or float(values.max()),
         aside=aside,
     )
-
-
-def _matrix(name: str, given: object) -> NDArray[np.generic]:
-    if isinstance(given, Tensor):
-        given = given.detach().cpu()
-        given = given.double() if given.is_floating_point() else given
-        matrix = given.numpy()
-    else:
-        matrix = np.asarray(given)
-    if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
-        raise RegardError(
-            f"{name} is {matrix.dtype} {matrix.shape}: a heat map shows one matrix of numbers [queries, keys]; "
-            "choose one of the batch and one head"
-        )
-    return matrix

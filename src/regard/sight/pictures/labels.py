@@ -6,14 +6,9 @@ from itertools import accumulate
 from rich.cells import cell_len
 
 UNSHOWN = "�"
-_JOINERS = {
-    "\u200c",
-    "\u200d",
-    "\ufe0e",
-    "\ufe0f",
-}  # they only join or restyle neighbours, which are shown themselves
+_JOINERS = ("\u200c", "\u200d", "\ufe0e", "\ufe0f")  # join or restyle their neighbours, which are shown
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-_MARKS = 2  # accents kept on one letter; Vietnamese needs two, mischief more
+_MARKS = 2  # accents kept on one letter; Vietnamese needs two
 
 
 def plain(text: str, limit: int = 16) -> str:
@@ -34,6 +29,12 @@ def shorten(text: str, limit: int) -> str:
         return text
     widths = accumulate(cell_len(letter) for letter in text)
     return "".join(letter for letter, end in zip(text, widths, strict=True) if end < limit) + "…"
+
+
+def amount(weight: float) -> str:
+    """A weight in few digits, for the ends of a scale."""
+    digits = f"{weight:.2g}" if weight < 0.1 else f"{weight:.2f}".rstrip("0").rstrip(".")
+    return "0" if weight == 0 else digits
 
 
 def letters(text: str) -> list[str]:

@@ -13,11 +13,10 @@ from rich.console import RenderableType
 from regard.errors import RegardError
 from regard.sight.pictures.amounts import Weights, amounts, levels, positive
 from regard.sight.pictures.colours import FAINT, INK
-from regard.sight.pictures.labels import plain
-from regard.sight.pictures.layout import MARGIN, amount
-from regard.sight.pictures.lettering import length
+from regard.sight.pictures.font import length
+from regard.sight.pictures.labels import amount, plain
 from regard.sight.pictures.photo import Photo, photo
-from regard.sight.pictures.scene import Drawn, Mark, Pixels, Scene, Words, head
+from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Pixels, Scene, head
 
 MOST = 64  # words
 _PAGE, _LARGEST, _SEVERAL = (
@@ -32,7 +31,7 @@ _TINY = 64  # pixels along the longer edge, up to which they are shown as square
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Overlay(Drawn):
+class Overlay(Drawing):
     """An image and grids of weights over it; made by `overlay`."""
 
     image: UInt8[np.ndarray, "height width 3"]
@@ -122,14 +121,14 @@ class Overlay(Drawn):
         if self.wide:
             x, y = x - _GAP, y + high / 2
             return [
-                Words(x=x, y=y - 6, text=word, size=_TEXT, anchor="right"),
-                Words(x=x, y=y + 10, text=number, size=_SMALL, ink=FAINT, anchor="right"),
+                Label(x, y - 6, word, _TEXT, anchor="right"),
+                Label(x, y + 10, number, _SMALL, FAINT, anchor="right"),
             ]
         first = length(word, _TEXT)
         x, y = x + (wide - first - 7 - length(number, _SMALL)) / 2, y + high + 0.95 * _TEXT
         return [
-            Words(x=x, y=y, text=word, size=_TEXT),
-            Words(x=x + first + 7, y=y + 1, text=number, size=_SMALL, ink=FAINT),
+            Label(x, y, word, _TEXT),
+            Label(x + first + 7, y + 1, number, _SMALL, FAINT),
         ]
 
 

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, PAPER, Colour
-from regard.sight.pictures.hues import HUES
+from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, HUES, PAPER, Colour
 from regard.sight.pictures.labels import plain
-from regard.sight.pictures.scene import Box, Dot, Mark, Stroke, Words
+from regard.sight.pictures.scene import Box, Circle, Label, Mark, Stroke
 from regard.sight.pictures.ticks import Axis
 
 Point = tuple[float, float | None]
@@ -73,15 +72,15 @@ class Plot:
         right, bottom = self.left + self.width, self.top + self.height
         for tick, name in zip(self.up.ticks, self.up.names(), strict=True):
             y = self.place(self.across.low, tick)[1]
-            marks.append(Stroke(places=((self.left, y), (right, y)), thick=1.0, ink=HIDDEN))
-            marks.append(Words(x=self.left - 8, y=y, text=name, size=NUMBERS, ink=FAINT, anchor="right"))
-        marks.append(Stroke(places=((self.left, bottom), (right, bottom)), thick=1.0, ink=HATCH))
+            marks.append(Stroke(((self.left, y), (right, y)), 1.0, HIDDEN))
+            marks.append(Label(self.left - 8, y, name, NUMBERS, FAINT, anchor="right"))
+        marks.append(Stroke(((self.left, bottom), (right, bottom)), 1.0, HATCH))
         for tick, name in zip(self.across.ticks, self.across.names(), strict=True):
             x = self.place(tick, self.up.low)[0]
-            marks.append(Stroke(places=((x, bottom), (x, bottom + 4)), thick=1.0, ink=HATCH))
-            marks.append(Words(x=x, y=bottom + 14, text=name, size=NUMBERS, ink=FAINT, anchor="middle"))
+            marks.append(Stroke(((x, bottom), (x, bottom + 4)), 1.0, HATCH))
+            marks.append(Label(x, bottom + 14, name, NUMBERS, FAINT, anchor="middle"))
         # Shapes first: they are painted together, between texts one by one.
-        return sorted(marks, key=lambda mark: isinstance(mark, Words))
+        return sorted(marks, key=lambda mark: isinstance(mark, Label))
 
     def drawn(self, series: Series, number: int) -> list[Mark]:
         """A series as lines and dots."""
@@ -90,29 +89,25 @@ class Plot:
         for run in series.runs():
             places = _thinned([self.place(*point) for point in run])
             if series.look == "points":
-                marks.append(Stroke(places=tuple(places), thick=1.2, ink=_pale(ink, 0.45)))
+                marks.append(Stroke(tuple(places), 1.2, _pale(ink, 0.45)))
                 marks += [symbol(place, number) for place in places]
             elif len(places) == 1:
                 if series.look == "line":
                     marks.append(symbol(places[0], number))
             elif series.look == "thin":
-                marks.append(Stroke(places=tuple(places), thick=1.0, ink=_pale(ink, 0.35)))
+                marks.append(Stroke(tuple(places), 1.0, _pale(ink, 0.35)))
             else:
                 dashes = DASHES[number]
-                marks.append(
-                    Stroke(
-                        places=tuple(places), thick=2.0, ink=ink, dashes=dashes, said=plain(series.name, 32)
-                    )
-                )
+                marks.append(Stroke(tuple(places), 2.0, ink, dashes=dashes, said=plain(series.name, 32)))
         return [mark for mark in marks if not isinstance(mark, Stroke) or len(mark.places) > 1]
 
 
-def symbol(place: Place, number: int) -> Dot | Box:
+def symbol(place: Place, number: int) -> Circle | Box:
     """The point of a series: round or square, full or hollow."""
     x, y, ink = *place, HUES[number % len(HUES)]
     fill = PAPER if number % 4 >= 2 else ink
     if number % 2 == 0:
-        return Dot(x=x, y=y, radius=_RADIUS - 0.8, fill=fill, edge=ink, thick=1.6)
+        return Circle(x=x, y=y, radius=_RADIUS - 0.8, fill=fill, edge=ink, thick=1.6)
     side = 1.8 * _RADIUS
     return Box(x=x - side / 2, y=y - side / 2, width=side, height=side, fill=fill, edge=ink, thick=1.6)
 

@@ -1,31 +1,39 @@
 """A scene: marks at their places, in the units they are seen at. PNG and SVG are drawn from it, so they agree."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import RenderableType
 
+from regard.data.atomic import write_atomically
 from regard.errors import RegardError
-from regard.sight.pictures.colours import FAINT, INK, Colour
-from regard.sight.pictures.layout import MARGIN, NOTE, TITLE
-from regard.sight.pictures.lettering import length
+from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, INK, PAPER, Colour
+from regard.sight.pictures.font import length
+
+MARGIN = 20.0
+TITLE, NOTE = 18.0, 12.5  # sizes of text
+_DASHES = (4.0, 3.0)  # of an outline: drawn and left out, about
+_GAPPED = 6  # units: cells at least this large have a line of paper between them
 
 
-@dataclass(frozen=True, kw_only=True)
-class Words:
-    """Text whose middle line starts, has its middle or ends at a place."""
+@dataclass(frozen=True)
+class Label:
+    """Text whose middle line starts, is centred or ends at a place."""
 
     x: float
     y: float
     text: str
     size: float
     ink: Colour = INK
-    anchor: str = "left"  # "middle", "right"
+    anchor: Literal["left", "middle", "right"] = "left"
+    angle: float = 0.0  # degrees against the clock, around the place; for text that starts there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +52,12 @@ class Box:
     corner: float = 0.0
     said: str = ""
 
+    @property
+    def dashes(self) -> tuple[float, ...]:
+        """How long the dashes of its outline and the gaps between them are, a whole number of both on a side."""
+        step = self.width / max(1, round(self.width / sum(_DASHES)))
+        return tuple(step * part / sum(_DASHES) for part in _DASHES) if self.dashed else ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ribbon:
@@ -57,7 +71,7 @@ class Ribbon:
     said: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Stroke:
     """A line through places, in one go or in dashes: (drawn, left out, drawn …) long."""
 
@@ -69,7 +83,7 @@ class Stroke:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dot:
+class Circle:
     """A filled circle in a ring."""
 
     x: float
@@ -93,7 +107,36 @@ class Pixels:
     said: str = ""
 
 
-Mark = Words | Box | Ribbon | Stroke | Dot | Pixels
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CellGrid:
+    """Square cells [rows, columns] of flat colour, hatched where `hidden`; `said` is shown for one pointed at."""
+
+    x: float
+    y: float
+    side: int
+    colours: NDArray[np.uint8]
+    hidden: NDArray[np.bool_]
+    said: Callable[[int, int], str]
+
+    @property
+    def gap(self) -> int:
+        """How wide the line of paper between cells is."""
+        return 1 if self.side >= _GAPPED else 0
+
+    def pixels(self, scale: int) -> NDArray[np.uint8]:
+        """All cells as an image, with so many pixels to a unit."""
+        side = self.side * scale
+        pixels = self.colours.repeat(side, 0).repeat(side, 1)
+        hidden = self.hidden.repeat(side, 0).repeat(side, 1)
+        rows, columns = np.ogrid[: pixels.shape[0], : pixels.shape[1]]
+        pixels[hidden] = HIDDEN
+        pixels[hidden & ((rows + columns) % (6 * scale) < scale)] = HATCH
+        if self.gap:
+            pixels[(rows % side >= side - scale) | (columns % side >= side - scale)] = PAPER
+        return pixels
+
+
+Mark = Label | Box | Ribbon | Stroke | Circle | Pixels | CellGrid
 AnyMark = TypeVar("AnyMark", bound=Mark)
 
 
@@ -107,59 +150,45 @@ class Scene:
     marks: Sequence[Mark]
 
 
-@runtime_checkable
-class Picture(Protocol):
-    """What can be written to a file."""
-
-    def png(self, path: str | PathLike[str]) -> None:
-        """Write the picture as PNG."""
-
-    def svg(self, path: str | PathLike[str]) -> None:
-        """Write the picture as SVG."""
-
-
-def write(picture: Picture, path: str | PathLike[str]) -> None:
-    """Write a picture as what the name of the file says: .png or .svg."""
-    suffix = Path(path).suffix.lower()
-    if suffix == ".png":
-        picture.png(path)
-    elif suffix == ".svg":
-        picture.svg(path)
-    else:
-        raise RegardError(
-            f"{path}: a picture is written as .png or .svg, not as {suffix or 'a file without either'}"
-        )
-
-
-class Drawn(ABC):
-    """What can be drawn as a scene can be written as PNG and SVG, and shows itself in a notebook."""
+class Drawing(ABC):
+    """What is drawn as a scene: written as PNG and SVG, shown in a notebook, and in its own way in a terminal."""
 
     @abstractmethod
     def scene(self) -> Scene:
         """The marks of the picture."""
 
+    @abstractmethod
+    def terminal(self) -> RenderableType:
+        """The picture for a rich console."""
+
     def png(self, path: str | PathLike[str]) -> None:
         """Write the picture as PNG, at twice the size it is meant to be seen at."""
-        from regard.sight.pictures.paint import image
-        from regard.sight.pictures.raster import save
+        from regard.sight.pictures.png import image
 
-        save(image(self.scene()), path)
+        held = BytesIO()
+        image(self.scene()).save(held, format="PNG", optimize=True)
+        write_atomically(path, held.getvalue())
 
     def svg(self, path: str | PathLike[str]) -> None:
         """Write the picture as SVG, where marks name their weight when pointed at."""
-        from regard.sight.pictures.markup import document
-        from regard.sight.pictures.vector import save
+        from regard.sight.pictures.svg import document
 
-        save(document(self.scene()), path)
+        write_atomically(path, document(self.scene()))
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the picture as PNG or SVG, by the suffix of the file."""
-        write(self, path)
+        suffix = Path(path).suffix.lower()
+        if suffix not in (".png", ".svg"):
+            raise RegardError(
+                f"{path}: a picture is written as .png or .svg, not as {suffix or 'a file without either'}"
+            )
+        (self.png if suffix == ".png" else self.svg)(path)
 
     def _repr_html_(self) -> str:
-        from regard.sight.pictures.markup import document, inline
+        from regard.sight.pictures.svg import document
 
-        return inline(document(self.scene()))
+        # Scrolled where it is wider than the page.
+        return f'<div style="overflow-x:auto;max-width:100%">{document(self.scene())}</div>'
 
 
 def moved(mark: AnyMark, x: float, y: float) -> AnyMark:
@@ -176,11 +205,8 @@ def head(title: str, note: str) -> tuple[list[Mark], float, float]:
     """Title and note at the top of a page: their marks, the height where they end, and how far right they reach."""
     marks: list[Mark] = []
     y = MARGIN
-    if title:
-        marks.append(Words(x=MARGIN, y=y + TITLE / 2, text=title, size=TITLE))
-        y += TITLE * 1.55
-    if note:
-        marks.append(Words(x=MARGIN, y=y + NOTE / 2, text=note, size=NOTE, ink=FAINT))
-        y += NOTE * 1.9
-    widest = max(length(title, TITLE), length(note, NOTE))
-    return marks, y, MARGIN + widest
+    for text, size, below, ink in ((title, TITLE, 1.55, INK), (note, NOTE, 1.9, FAINT)):
+        if text:
+            marks.append(Label(MARGIN, y + size / 2, text, size, ink))
+            y += size * below
+    return marks, y, MARGIN + max(length(title, TITLE), length(note, NOTE))

@@ -13,10 +13,9 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from regard.sight.pictures.colours import HATCH, HIDDEN, INK, PAPER, Colour, shade
+from regard.sight.pictures.colours import HATCH, HIDDEN, Colour, readable, shade
 from regard.sight.pictures.heatmap import Heatmap
-from regard.sight.pictures.labels import letters, shorten
-from regard.sight.pictures.layout import amount
+from regard.sight.pictures.labels import amount, letters, shorten
 
 SHADES = " ░▒▓█"
 MASKED = "·"
@@ -137,7 +136,7 @@ def _rows(
             back: Colour = HIDDEN if hidden else tuple(colours[row, column].tolist())
             if mark:
                 text = mark[:columns].ljust(columns)
-                yield Segment(text, _style(_readable(back), back) if coloured else None)
+                yield Segment(text, _style(readable(back), back) if coloured else None)
             elif coloured:
                 yield Segment(("╱" if hidden else " ") * columns, _style(HATCH if hidden else None, back))
             else:
@@ -148,10 +147,6 @@ def _rows(
 def shading(level: float) -> str:
     """The character that is about as dark as the level."""
     return SHADES[min(len(SHADES) - 1, round(level * (len(SHADES) - 1)))]
-
-
-def _readable(back: Colour) -> Colour:
-    return INK if sum(back) > 384 else PAPER
 
 
 def _above(keys: tuple[str, ...], columns: int, lead: str) -> Iterator[Segment]:

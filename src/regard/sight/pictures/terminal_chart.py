@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.text import Text
 
 from regard.sight.pictures.chart import Chart, spread
-from regard.sight.pictures.hues import HUES
+from regard.sight.pictures.colours import HUES
 from regard.sight.pictures.labels import plain, shorten
 from regard.sight.pictures.plot import Series
 from regard.sight.pictures.terminal import in_colour

@@ -13,12 +13,10 @@ from rich.text import Text
 
 from regard.errors import RegardError
 from regard.sight.pictures.amounts import Weights, amounts, positive
-from regard.sight.pictures.colours import FAINT, INK, Colour, colour
-from regard.sight.pictures.hues import HUES
-from regard.sight.pictures.labels import plain
-from regard.sight.pictures.layout import MARGIN, NOTE, amount
-from regard.sight.pictures.lettering import length
-from regard.sight.pictures.scene import Box, Drawn, Mark, Ribbon, Scene, Words, head
+from regard.sight.pictures.colours import FAINT, HUES, INK, Colour, colour
+from regard.sight.pictures.font import length
+from regard.sight.pictures.labels import amount, plain
+from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Ribbon, Scene, head
 
 MOST = 128  # words on a side
 _FULL = 20_000  # lines: beyond, nobody sees one
@@ -29,7 +27,7 @@ _BEST = 4  # keys named in the terminal
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Lines(Drawn):
+class Lines(Drawing):
     """Weights between words on the left (queries) and on the right (keys); made by `lines`."""
 
     weights: Float[np.ndarray, "heads q k"]
@@ -114,7 +112,7 @@ class Lines(Drawn):
             if chosen:
                 back.append(_pill(left - 16 - length(word, _TEXT), y, word, FAINT, 0.2))
             ink = INK if chosen or self.focus is None else FAINT
-            front.append(Words(x=left - 9, y=y, text=word, size=_TEXT, anchor="right", ink=ink))
+            front.append(Label(left - 9, y, word, _TEXT, ink, anchor="right"))
         for index, word in enumerate(self.keys):
             y, ink = starts[1] + (index + 0.5) * _ROW, INK
             if self.focus is not None:
@@ -124,7 +122,7 @@ class Lines(Drawn):
                     back.append(_pill(right + 2, y, word, self.hues[best], 0.06 + 0.4 * min(1.0, strength)))
                 else:
                     ink = FAINT
-            front.append(Words(x=right + 9, y=y, text=word, size=_TEXT, ink=ink))
+            front.append(Label(right + 9, y, word, _TEXT, ink))
         return back + front
 
     def _legend(self, y: float, room: float) -> tuple[list[Mark], float, float]:
@@ -136,7 +134,7 @@ class Lines(Drawn):
             if x > MARGIN and x + width > MARGIN + room:
                 x, y = MARGIN, y + 20
             marks.append(Box(x=x, y=y + 4, width=12, height=12, fill=hue, corner=2.5))
-            marks.append(Words(x=x + 18, y=y + 10, text=name, size=NOTE, ink=FAINT))
+            marks.append(Label(x + 18, y + 10, name, NOTE, FAINT))
             x, widest = x + width + 14, max(widest, x + width)
         return marks, y + 20, widest
 

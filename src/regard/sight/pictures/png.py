@@ -7,15 +7,27 @@ from itertools import groupby, pairwise
 from PIL import Image, ImageDraw
 
 from regard.sight.pictures.colours import PAPER, Colour
-from regard.sight.pictures.lettering import letter
-from regard.sight.pictures.raster import SCALE
-from regard.sight.pictures.scene import Box, Dot, Mark, Pixels, Ribbon, Scene, Stroke, Words, moved
+from regard.sight.pictures.font import length, shape
+from regard.sight.pictures.scene import (
+    Box,
+    CellGrid,
+    Circle,
+    Label,
+    Mark,
+    Pixels,
+    Ribbon,
+    Scene,
+    Stroke,
+    moved,
+)
 
+SCALE = 2  # pixels to a unit: crisp on the screens of today
 _FINE = 3  # shapes are drawn this much larger, then reduced: smooth edges
 _STEPS = 48  # straight pieces of a ribbon
-_DASH, _GAP = 4.0, 3.0
+_BEFORE = {"left": 0.0, "middle": 0.5, "right": 1.0}  # the part of a text that is before its place
 
-Shape = Box | Ribbon | Stroke | Dot
+Shape = Box | Ribbon | Stroke | Circle
+Place = tuple[float, float]
 
 
 def image(scene: Scene) -> Image.Image:
@@ -25,19 +37,31 @@ def image(scene: Scene) -> Image.Image:
 
 
 def paint(page: Image.Image, marks: Iterable[Mark]) -> Image.Image:
-    """The page with the marks on it."""
+    """The page with the marks on it. Neighbouring shapes are drawn together."""
     for _, run in groupby(marks, key=lambda mark: isinstance(mark, Shape)):
         together = list(run)
         shapes = [mark for mark in together if isinstance(mark, Shape)]
         if shapes:
             _shapes(page, shapes)
         for mark in together:
-            if isinstance(mark, Words):
-                at, size = (mark.x * SCALE, mark.y * SCALE), mark.size * SCALE
-                letter(page, at, mark.text, size=size, ink=mark.ink, anchor=mark.anchor)
+            if isinstance(mark, Label):
+                _write(page, mark)
+            elif isinstance(mark, CellGrid):
+                page.paste(Image.fromarray(mark.pixels(SCALE)), _corner(mark))
             elif isinstance(mark, Pixels):
-                page.paste(_stretched(mark), (round(mark.x * SCALE), round(mark.y * SCALE)))
+                page.paste(_stretched(mark), _corner(mark))
     return page
+
+
+def _corner(mark: Pixels | CellGrid) -> tuple[int, int]:
+    return round(mark.x * SCALE), round(mark.y * SCALE)
+
+
+def _write(page: Image.Image, mark: Label) -> None:
+    size = mark.size * SCALE
+    mask, (x, y) = shape(mark.text, size, mark.angle)
+    x += _BEFORE[mark.anchor] * length(mark.text, size)
+    page.paste(mark.ink, (round(mark.x * SCALE - x), round(mark.y * SCALE - y)), mask)
 
 
 def _stretched(mark: Pixels) -> Image.Image:
@@ -58,12 +82,12 @@ def _shapes(page: Image.Image, marks: Sequence[Shape]) -> None:
     draw = ImageDraw.Draw(fine, "RGBA")
     for mark in (moved(mark, -left / SCALE, -top / SCALE) for mark in marks):
         if isinstance(mark, Ribbon):
-            ink = _ink(mark.ink, mark.opacity)
-            draw.polygon([(x * SCALE * _FINE, y * SCALE * _FINE) for x, y in _outline(mark)], fill=ink)
+            outline = [(x * SCALE * _FINE, y * SCALE * _FINE) for x, y in _outline(mark)]
+            draw.polygon(outline, fill=_ink(mark.ink, mark.opacity))
         elif isinstance(mark, Stroke):
-            for places in dashes_of(mark):
+            for places in dashes_of(mark.places, mark.dashes):
                 _line(draw, places, mark)
-        elif isinstance(mark, Dot):
+        elif isinstance(mark, Circle):
             for radius, inside in ((mark.radius + mark.thick, mark.edge), (mark.radius, mark.fill)):
                 draw.ellipse(_bounds(mark.x - radius, mark.y - radius, 2 * radius, 2 * radius), fill=inside)
         else:
@@ -71,23 +95,19 @@ def _shapes(page: Image.Image, marks: Sequence[Shape]) -> None:
     page.paste(fine.reduce(_FINE), (left, top))
 
 
-def _corners(mark: Shape) -> list[tuple[float, float]]:
-    """Two places between which a shape lies."""
-    if isinstance(mark, Ribbon):
-        (x0, y0), (x1, y1), room = mark.start, mark.end, mark.thick
-        return [(min(x0, x1) - room, min(y0, y1) - room), (max(x0, x1) + room, max(y0, y1) + room)]
-    if isinstance(mark, Stroke):
-        return [
-            (place[0] + room, place[1] + room) for place in mark.places for room in (-mark.thick, mark.thick)
-        ]
-    if isinstance(mark, Dot):
-        room = mark.radius + mark.thick
-        return [(mark.x - room, mark.y - room), (mark.x + room, mark.y + room)]
-    right, bottom, room = mark.x + mark.width, mark.y + mark.height, mark.thick
-    return [(mark.x - room, mark.y - room), (right + room, bottom + room)]
+def _corners(mark: Shape) -> list[Place]:
+    """Two or more places between which a shape is."""
+    if isinstance(mark, Ribbon | Stroke):
+        places: Sequence[Place] = (mark.start, mark.end) if isinstance(mark, Ribbon) else mark.places
+        room = mark.thick
+    elif isinstance(mark, Circle):
+        places, room = [(mark.x, mark.y)], mark.radius + mark.thick
+    else:
+        places, room = [(mark.x, mark.y), (mark.x + mark.width, mark.y + mark.height)], mark.thick
+    return [(x + by, y + by) for x, y in places for by in (-room, room)]
 
 
-def _line(draw: ImageDraw.ImageDraw, places: Sequence[tuple[float, float]], mark: Stroke) -> None:
+def _line(draw: ImageDraw.ImageDraw, places: Sequence[Place], mark: Stroke) -> None:
     """A line with round joints and ends."""
     unit = SCALE * _FINE
     points, width = [(x * unit, y * unit) for x, y in places], max(1, round(mark.thick * unit))
@@ -97,13 +117,13 @@ def _line(draw: ImageDraw.ImageDraw, places: Sequence[tuple[float, float]], mark
         draw.ellipse((x - half, y - half, x + half, y + half), fill=mark.ink)
 
 
-def dashes_of(mark: Stroke) -> list[list[tuple[float, float]]]:
-    """The pieces of a stroke that are drawn."""
-    if not mark.dashes:
-        return [list(mark.places)]
-    pieces: list[list[tuple[float, float]]] = [[mark.places[0]]]
-    turn, left = 0, mark.dashes[0]
-    for (x0, y0), (x1, y1) in pairwise(mark.places):
+def dashes_of(places: Sequence[Place], dashes: Sequence[float]) -> list[list[Place]]:
+    """The pieces of a line through places that are drawn."""
+    if not dashes:
+        return [list(places)]
+    pieces: list[list[Place]] = [[places[0]]]
+    turn, left = 0, dashes[0]
+    for (x0, y0), (x1, y1) in pairwise(places):
         whole = math.hypot(x1 - x0, y1 - y0)
         gone = 0.0
         while whole - gone > left:
@@ -114,7 +134,7 @@ def dashes_of(mark: Stroke) -> list[list[tuple[float, float]]]:
             else:
                 pieces.append([place])
             turn += 1
-            left = mark.dashes[turn % len(mark.dashes)]
+            left = dashes[turn % len(dashes)]
         left -= whole - gone
         if turn % 2 == 0:
             pieces[-1].append((x1, y1))
@@ -127,29 +147,20 @@ def _box(draw: ImageDraw.ImageDraw, mark: Box) -> None:
         draw.rounded_rectangle(bounds, mark.corner * SCALE * _FINE, fill=_ink(mark.fill, mark.opacity))
     if mark.edge is None:
         return
-    half = mark.thick / 2
-    right, bottom = mark.x + mark.width, mark.y + mark.height
-    for along, across in (((mark.x, right), mark.y), ((mark.x, right), bottom)):
-        for start, end in _pieces(*along, mark):
-            draw.rectangle(_bounds(start, across - half, end - start, mark.thick), fill=mark.edge)
-    for along, across in (((mark.y, bottom), mark.x), ((mark.y, bottom), right)):
-        for start, end in _pieces(*along, mark):
-            draw.rectangle(_bounds(across - half, start, mark.thick, end - start), fill=mark.edge)
+    left, top, right, bottom, thick = mark.x, mark.y, mark.x + mark.width, mark.y + mark.height, mark.thick
+    start = (left, top + sum(mark.dashes[:1]) / 2)  # half a dash before the corner, so that a dash turns it
+    around = (start, (left, top), (right, top), (right, bottom), (left, bottom), start)
+    for piece in dashes_of(around, mark.dashes):
+        for (x0, y0), (x1, y1) in pairwise(piece):
+            wide, high = (thick, 0.0) if x0 == x1 else (0.0, thick)
+            x, y, width, height = min(x0, x1), min(y0, y1), abs(x1 - x0), abs(y1 - y0)
+            side = _bounds(x - wide / 2, y - high / 2, width + wide, height + high)
+            draw.rectangle(side, fill=mark.edge)
+        for x, y in piece[1:-1]:
+            draw.rectangle(_bounds(x - thick / 2, y - thick / 2, thick, thick), fill=mark.edge)
 
 
-def _pieces(start: float, end: float, mark: Box) -> list[tuple[float, float]]:
-    """A side whole, or in dashes of which one fills each corner."""
-    half = mark.thick / 2
-    if not mark.dashed:
-        return [(start - half, end + half)]
-    count = max(1, round((end - start) / (_DASH + _GAP)))
-    step = (end - start) / count
-    dash = step * _DASH / (_DASH + _GAP) / 2
-    spots = [(start + index * step - dash, start + index * step + dash) for index in range(count + 1)]
-    return [(max(a, start - half), min(b, end + half)) for a, b in spots]
-
-
-def _outline(mark: Ribbon) -> list[tuple[float, float]]:
+def _outline(mark: Ribbon) -> list[Place]:
     """Both sides of a ribbon, as one polygon, so that a pale one is nowhere blended twice."""
     (x0, y0), (x1, y1) = mark.start, mark.end
     upper, lower = [], []

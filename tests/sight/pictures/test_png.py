@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.sight.pictures.paint import dashes_of, paint
-from regard.sight.pictures.raster import SCALE
-from regard.sight.pictures.scene import Box, Dot, Pixels, Ribbon, Stroke
+from regard.sight.pictures.colours import HATCH, HIDDEN
+from regard.sight.pictures.font import length
+from regard.sight.pictures.png import SCALE, dashes_of, paint
+from regard.sight.pictures.scene import Box, CellGrid, Circle, Label, Pixels, Ribbon, Stroke
 
 NOISE = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
 BLACK, RED = (0, 0, 0), (255, 0, 0)
@@ -16,7 +17,7 @@ def painted(*marks, page=NOISE):
 
 def test_what_no_shape_touches_stays_as_it_was():
     found = painted(
-        Box(x=10, y=5, width=8, height=6, fill=RED), Dot(x=30, y=20, radius=2, fill=RED, edge=BLACK)
+        Box(x=10, y=5, width=8, height=6, fill=RED), Circle(x=30, y=20, radius=2, fill=RED, edge=BLACK)
     )
     changed = (found != NOISE).any(-1)
     allowed = np.zeros_like(changed)
@@ -47,9 +48,13 @@ def test_a_stroke_goes_through_its_places_as_thick_as_it_is():
 
 def test_dashes_go_round_corners():
     line = Stroke(places=((0, 0), (5, 0), (5, 7)), thick=1, ink=RED, dashes=(3, 1))
-    assert dashes_of(line) == [[(0, 0), (3, 0)], [(4, 0), (5, 0), (5, 2)], [(5, 3), (5, 6)]]
+    assert dashes_of(line.places, line.dashes) == [
+        [(0, 0), (3, 0)],
+        [(4, 0), (5, 0), (5, 2)],
+        [(5, 3), (5, 6)],
+    ]
     whole = Stroke(places=((0, 0), (5, 0)), thick=1, ink=RED)
-    assert dashes_of(whole) == [[(0, 0), (5, 0)]]
+    assert dashes_of(whole.places, whole.dashes) == [[(0, 0), (5, 0)]]
 
 
 def test_an_outline_leaves_the_inside_alone_and_a_dashed_one_has_gaps():
@@ -72,3 +77,24 @@ def test_blocky_pixels_keep_their_colours():
     found = painted(Pixels(x=5, y=5, width=10, height=10, pixels=few))
     assert (found[10:20, 10:20] == BLACK).all()
     assert (found[10:20, 20:30] == RED).all()
+
+
+def test_text_ends_and_centres_where_it_is_anchored():
+    page = np.zeros((60, 400, 3), dtype=np.uint8)
+    wide = length("watchmen", 13)
+    for anchor, start in (("left", 100), ("middle", 100 - wide / 2), ("right", 100 - wide)):
+        found = painted(Label(100, 15, "watchmen", 13, RED, anchor), page=page)
+        columns = np.flatnonzero(found.any((0, 2))) / SCALE
+        assert (columns[0], columns[-1]) == pytest.approx((start, start + wide), abs=2)
+
+
+def test_cells_are_flat_with_paper_between_and_hatched_where_hidden():
+    colours = np.array([[RED, BLACK]], dtype=np.uint8)
+    hidden = np.array([[False, True]])
+    grid = CellGrid(x=2, y=3, side=12, colours=colours, hidden=hidden, said=lambda i, j: "")
+    found = painted(grid)[3 * SCALE : 15 * SCALE, 2 * SCALE : 26 * SCALE]
+    first, second = found[:, : 12 * SCALE], found[:, 12 * SCALE :]
+    assert (first[:-SCALE, :-SCALE] == RED).all()
+    assert (first[-SCALE:] == 255).all()
+    assert (first[:, -SCALE:] == 255).all()
+    assert {tuple(spot) for spot in second[:-SCALE, :-SCALE].reshape(-1, 3).tolist()} == {HIDDEN, HATCH}
