@@ -74,6 +74,42 @@ for name, model in models.items():
     print(name)
 """
 
+WATCHED = """
+from torch.nn import functional as F
+
+class Plain(nn.Module):
+    def forward(self, x):
+        return F.scaled_dot_product_attention(x, x, x)
+
+def run(watched, other, *inputs):  # the graph of another model does not break
+    compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
+    plain = compiled(*inputs)
+    with watch(watched) as seen:
+        assert torch.equal(compiled(*inputs), plain)
+        assert not seen
+        watched(*inputs)
+    assert seen
+
+run(Plain(), Plain(), torch.randn(1, 2, 5, 4))
+run(models["plain"], models["rotary"], x, n)
+print("other")
+
+@torch.compile(backend="aot_eager")
+def attend_compiled(x):
+    return F.scaled_dot_product_attention(x, x, x)
+
+class Calling(nn.Module):  # a compiled function that a watched module calls is reported
+    def forward(self, x):
+        return attend_compiled(x)
+
+model, x = Calling(), torch.randn(1, 2, 5, 4)
+model(x)
+with watch(model) as seen:
+    model(x)
+assert [layer.reason for layer in seen] == ["Calling is being compiled, and what runs inside a graph cannot be watched"]
+print("own")
+"""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -82,6 +118,7 @@ for name, model in models.items():
         pytest.param(COMPILE, "plain additive rotary alibi buckets", id="compile"),
         pytest.param(INDUCTOR, "rotary", id="inductor"),
         pytest.param(EXPORT, "plain additive rotary alibi buckets", id="export"),
+        pytest.param(WATCHED, "other own", id="compiled while a model is watched"),
     ],
 )
 def test_our_modules_can_be(code: str, names: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
 from regard.attention.choice import askable, choose
-from regard.attention.dispatch import dispatch, observed
+from regard.attention.dispatch import dispatch, observed, observers
 from regard.attention.kernels.additive_fused import fused_additive
 from regard.attention.kernels.blocks import in_blocks
 from regard.attention.kernels.few import few
@@ -89,14 +89,15 @@ def attend_within(
 ) -> Tensor:
     """`attend`, for a caller that knows what the call can reach and may have zeroed what nobody uses already."""
 
+    if not observers:
+        return compute(call, value, reach, dropout=dropout, tidied=tidied)
+
     def proceed(asked: Call) -> tuple[Tensor, None]:
         if asked is call:
             return compute(call, value, reach, dropout=dropout, tidied=tidied), None
-        return compute(
-            asked, value, asked.reach(), dropout=dropout, tidied=False
-        ), None  # an observer changed it
+        return compute(asked, value, asked.reach(), dropout=dropout), None
 
-    return dispatch(call, value, proceed)
+    return dispatch(call, proceed)
 
 
 def attend_beside(
@@ -134,7 +135,7 @@ def attend_beside(
             return together(), None
         return compute(asked, apart.value, asked.reach(), dropout=dropout), None
 
-    return dispatch(call, apart.value, proceed)
+    return dispatch(call, proceed)
 
 
 def compute(

@@ -158,8 +158,8 @@ def _unfit(model: nn.Module, source: Any) -> str | None:
         return "the model is not on a GPU"
     if not isinstance(model, Stands) or not is_dataclass(source):
         return f"a {type(model).__name__} changes its shape from step to step"
-    if observed():
-        return "somebody watches or changes attention, which takes Python at every step"
+    if observed(model):
+        return "its attention is watched or changed, which takes Python at every step"
     lengths: Tensor | None = getattr(source, "lengths", None)
     if lengths is None or (len(lengths) > 0 and TRITON_INSTALLED and weight.dtype != torch.float64):
         return None  # the kernels of a step give zeros to whoever sees nothing

@@ -1,55 +1,125 @@
-"""Which module of a model makes an attention call, and which models cannot be watched."""
+"""Which module of a model makes an attention call, and which models cannot be watched.
+
+The stack of the running thread tells. Looking at it, rather than hooking modules, is what leaves torch.nn on its fused
+path, and finds a model in whichever thread runs it.
+"""
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
+from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.autograd.function import BackwardCFunction
+from torch.utils import checkpoint
 
 from regard.data.given import instance
 from regard.errors import RegardError
 
+_CHECKPOINT = vars(checkpoint)
 
-def module_names(model: nn.Module) -> dict[int, str]:
-    """The path of every module, by its identity; the model itself goes by its class.
 
-    Raises if some of the model runs where nobody can look.
+class ModuleNames:
+    """The path of every module of a model; the model itself goes by its class.
+
+    Replicas of a module, as nn.DataParallel makes them for every thread, have its name. Raises if a part of the model
+    is compiled, and so cannot be watched.
     """
-    instance("model", model, nn.Module, "give the model, a torch.nn.Module")
-    names = {}
-    for path, module in model.named_modules():
-        name = names[id(module)] = path or type(module).__name__
-        compiled = hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
-        if compiled or isinstance(module, torch.jit.ScriptModule):
-            raise RegardError(
-                f"{name} is compiled, and what runs inside a graph cannot be watched: watch the model it was "
-                "compiled from"
+
+    def __init__(self, model: nn.Module) -> None:
+        instance("model", model, nn.Module, "give the model, a torch.nn.Module")
+        self._modules = list(model.modules())  # alive, so that no other object gets the identity of one
+        self._names: dict[int, str] = {}
+        for path, module in model.named_modules():
+            name = self._names[_identity(module)] = path or type(module).__name__
+            compiled = (
+                hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
             )
-    return names
+            if compiled or isinstance(module, torch.jit.ScriptModule):
+                raise RegardError(
+                    f"{name} is compiled, and what runs inside a graph cannot be watched: watch the model it was "
+                    "compiled from"
+                )
+        self.paths = list(dict.fromkeys(self._names.values()))
+
+    def of(self, module: nn.Module, within: str = "") -> str | None:
+        """The name of a module, or of the one `within` it; None if it is not of the model."""
+        name = self._names.get(_identity(module))
+        if name is None or not within:
+            return name
+        inner = getattr(module, within, None)
+        return name if inner is None else self._names.get(_identity(inner), name)
+
+    def covers(self, model: nn.Module) -> bool:
+        """Whether a model has a module of this one."""
+        return any(_identity(module) in self._names for module in model.modules())
 
 
-def caller(names: dict[int, str], within: str = "") -> str | None:
-    """The innermost module of the model among the functions that are running; None when there is none.
+def _identity(module: nn.Module) -> int:
+    """The same for a module and its replicas, which are shallow copies and so have its dictionary of hooks."""
+    return id(vars(module).get("_forward_hooks", module))
 
-    Looking at the stack, rather than hooking modules, is what leaves torch.nn on its fused path.
+
+Running = tuple[Literal["module", "region", "recomputation"], Any]
+
+
+def running() -> Iterator[Running]:
+    """What this thread is running, innermost first: modules, and regions that a backward pass may recompute.
+
+    A region is the object that torch keeps for it, in the forward pass and in the recomputation: the context of an
+    autograd.Function (torch.utils.checkpoint with use_reentrant=True is one), or a frame of torch.utils.checkpoint.
+    A recomputation ends the search: below it is the caller of `backward`, which is not a caller of the model.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        module = frame.f_locals.get("self")
-        name = names.get(id(module))
-        if name is not None:
-            return names.get(id(getattr(module, within, None)), name) if within else name
+        found = _inside(frame)
+        if found is not None:
+            yield found
+            if found[0] == "recomputation":
+                return
         frame = frame.f_back
+
+
+def _inside(frame: FrameType) -> Running | None:
+    # Reading f_locals copies the variables of a frame and keeps the copies alive: only those of frames that matter.
+    code = frame.f_code
+    if frame.f_globals is _CHECKPOINT:
+        if code.co_name == "checkpoint" and "gen" in code.co_varnames:
+            generator = frame.f_locals.get("gen")
+            region = None if generator is None else generator.gi_frame.f_locals.get("new_frame")
+            return None if region is None else ("region", region)
+        if code.co_name == "unpack_hook":
+            return "recomputation", frame.f_locals["frame"]
+    for variable in ("self", "ctx"):
+        if variable in code.co_varnames[:1] or variable in code.co_freevars or variable in code.co_cellvars:
+            value = frame.f_locals.get(variable)
+            if issubclass(type(value), nn.Module):
+                return "module", value
+            if issubclass(type(value), BackwardCFunction):
+                return "recomputation" if variable == "self" else "region", value
     return None
 
 
+def caller(names: ModuleNames, within: str = "") -> str | None:
+    """The innermost module of the model among the functions that this thread is running; None when there is none."""
+    for kind, module in running():
+        name = names.of(module, within) if kind == "module" else None
+        if name is not None:
+            return name
+    return None
+
+
+def recomputing() -> bool:
+    """Whether this thread recomputes a part of a forward pass, in a backward pass."""
+    return torch._C._current_graph_task_id() != -1 and any(kind == "recomputation" for kind, _ in running())
+
+
 def choose_modules(
-    names: dict[int, str], layers: Callable[[str], bool] | Sequence[str] | None
+    paths: Sequence[str], layers: Callable[[str], bool] | Sequence[str] | None
 ) -> frozenset[str]:
     """The modules that `layers` chooses: by the ends of their paths or a function of the path; None is all."""
-    paths = list(dict.fromkeys(names.values()))
     if layers is None:
         return frozenset(paths)
     if callable(layers):
@@ -87,7 +157,7 @@ def no_module(end: str, paths: Sequence[str]) -> str:
 
 
 def refuse_captured(name: str, device: torch.device) -> None:
-    """Raise if this call is being recorded into a graph, whose replays nobody would see."""
+    """Raise if this call is being recorded into a graph, whose replays would not be seen."""
     if torch.compiler.is_compiling():
         raise RegardError(f"{name} is being compiled, and what runs inside a graph cannot be watched")
     if device.type == "cuda" and torch.cuda.is_current_stream_capturing():

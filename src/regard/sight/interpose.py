@@ -1,8 +1,9 @@
 """Dispatching the attention of torch's own functions to observers.
 
-The functions through which torch models attend are replaced, for a while, by ones that show the call to observers and
-then call the original with the very same arguments. Replacing the function, rather than hooking modules or entering a
-mode, is what leaves torch on the path it would have taken: the bits of the output do not change.
+The functions through which torch models attend are replaced, while there is an observer, by ones that show the call to
+it and then call the original with the very same arguments. Replacing the function, rather than hooking modules or
+entering a mode, is what leaves torch on the path it would have taken: the bits of the output do not change. Calls of
+models that are not observed go to the original at once.
 
 Torch's functions accept more than a `Call` can express. Such a call is computed as it is, and recorded with the reason
 why it was not understood.
@@ -10,21 +11,20 @@ why it was not understood.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import wraps
 from inspect import signature
 from threading import local
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention.bias import CausalBias, CausalVariant
-from torch.overrides import has_torch_function
 
 from regard.attention.attend import compute
 from regard.attention.biases import TensorBias
 from regard.attention.call import Call
-from regard.attention.dispatch import dispatch, may_change, notify, notify_missed, wants_logsumexp
+from regard.attention.dispatch import Present, dispatch, notify, notify_missed, present
 from regard.attention.masks import Mask, causal, keep
 from regard.attention.scores import Dot
 from regard.errors import RegardError
@@ -33,56 +33,36 @@ from regard.interop.torch.heads import torch_call
 from regard.interop.torch.nested import to_dense
 from regard.interop.torch.parameters import Parameters, Static
 from regard.sight.logsumexp import LogSumExpCapture, capture_useful, computed_anyway
-from regard.sight.patch_sites import patch_sites
+from regard.sight.patch_sites import Patches
 
 _DOT = Dot()
+_entered = local()  # the functions whose replacements this thread is in
 
 
-@contextmanager
-def interposed() -> Iterator[None]:
-    """While this lasts, attention computed by torch's functions is dispatched to observers, as ours is."""
-    undo: list[tuple[Any, str, Any]] = []
-    if hasattr(F.scaled_dot_product_attention, "stands_in"):  # patched already
-        yield
-        return
-    stand_ins: dict[tuple[Any, str], Callable[..., Any]] = {
-        (F, "scaled_dot_product_attention"): _sdpa,
-        (F, "multi_head_attention_forward"): _multi_head,
-        (torch, "_native_multi_head_attention"): _native_multi_head,
-        (torch, "_transformer_encoder_layer_fwd"): _encoder_layer,
-    }
-    originals = {name: getattr(home, name) for home, name in stand_ins}
-    try:
-        found = patch_sites(originals)
-        for (home, name), stand_in in stand_ins.items():
-            original = originals[name]
-            replacement = wraps(original)(partial(_once, stand_in, original))
-            replacement.stands_in = True  # type: ignore[attr-defined]
-            for module in [home, *found[name]]:
-                undo.append((module, name, original))
-                setattr(module, name, replacement)
-        yield
-    finally:
-        for module, name, original in reversed(undo):
-            setattr(module, name, original)
+def _function(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """The replacement of one of torch's functions."""
+    observed, within = _OBSERVED[name]
 
+    @wraps(original)
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        if getattr(_entered, name, False):  # while a mode is active, torch calls its functions twice
+            return original(*args, **kwargs)
+        setattr(_entered, name, True)
+        try:
+            here = present(within)
+            plain = _as_without_us if name == "scaled_dot_product_attention" else None
+            if here:
+                return observed(original, here, *args, **kwargs)
+            return plain(original, *args, **kwargs) if plain else original(*args, **kwargs)
+        finally:
+            setattr(_entered, name, False)
 
-_inside = local()
-
-
-def _once(stand_in: Callable[..., Any], original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Dispatch a call once: while a mode is active, such as a default device, torch calls its functions twice."""
-    if getattr(_inside, stand_in.__name__, False):
-        return original(*args, **kwargs)
-    setattr(_inside, stand_in.__name__, True)
-    try:
-        return stand_in(original, *args, **kwargs)
-    finally:
-        setattr(_inside, stand_in.__name__, False)
+    return replaced
 
 
 def _sdpa(
     original: Callable[..., Tensor],
+    here: Present,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -92,33 +72,40 @@ def _sdpa(
     **options: Any,
 ) -> Tensor:
     try:
-        call = sdpa_call(query, key, attn_mask, is_causal=is_causal, scale=options.get("scale"))
+        scale, graph = options.get("scale"), _changed(here)
+        call = sdpa_call(query, key, attn_mask, is_causal=is_causal, scale=scale, graph=graph)
     except Exception as error:
-        notify_missed(error)
-        return _plainly(original, query, key, value, attn_mask, dropout_p, is_causal, **options)
+        notify_missed(here, error)
+        return _as_without_us(original, query, key, value, attn_mask, dropout_p, is_causal, **options)
 
     def proceed(asked: Call) -> tuple[Tensor, Tensor | None]:
         if asked is not call:
             return compute(asked, _cast(value), asked.reach(), dropout=dropout_p), None
+        wanted = any(observer.wants_logsumexp for observer, _ in here)
         if attn_mask is not None or not (
-            capture_useful(query) and (wants_logsumexp() or computed_anyway(query, key, value))
+            capture_useful(query) and (wanted or computed_anyway(query, key, value))
         ):
-            return _plainly(original, query, key, value, attn_mask, dropout_p, is_causal, **options), None
-        with LogSumExpCapture() as heard:  # type: ignore[no-untyped-call]
+            return _as_without_us(
+                original, query, key, value, attn_mask, dropout_p, is_causal, **options
+            ), None
+        with LogSumExpCapture() as capture:  # type: ignore[no-untyped-call]
             output = original(query, key, value, attn_mask, dropout_p, is_causal, **options)
-        return output, heard.of(query)
+        return output, capture.of(query)
 
-    return dispatch(call, value, proceed)
+    return dispatch(call, proceed, here)
 
 
-def _plainly(original: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
-    """Torch's function as it is without us.
+def _as_without_us(original: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
+    """Torch's scaled_dot_product_attention as it is when it is not replaced.
 
-    An argument that overrides torch's functions, such as a CausalBias, may ask whether the one called is the one at
-    torch.nn.functional. It has to find it there.
+    An argument that overrides torch's functions may compare the one called with that in torch.nn.functional, as a
+    CausalBias does. It has to find the original there. For a moment other threads find it, too.
     """
-    if not has_torch_function(args):
+    overriding = [each for each in args if isinstance(each, Tensor) and type(each) not in _PLAIN]
+    if not overriding:
         return original(*args, **options)
+    if [type(each) for each in overriding] == [CausalBias]:
+        return CausalBias._dispatch(*args, **options)  # what it does when it finds the original
     replaced = F.scaled_dot_product_attention
     F.scaled_dot_product_attention = original
     try:
@@ -127,16 +114,23 @@ def _plainly(original: Callable[..., Tensor], *args: Any, **options: Any) -> Ten
         F.scaled_dot_product_attention = replaced
 
 
-def _multi_head(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+_PLAIN = (Tensor, nn.Parameter)
+
+
+def _multi_head(original: Callable[..., Any], here: Present, *args: Any, **kwargs: Any) -> Any:
     """torch's function goes through scaled_dot_product_attention, but not when it is asked for weights."""
-    if may_change() and _bound(*args, **kwargs)["need_weights"]:
+    if _changed(here) and _bound(*args, **kwargs)["need_weights"]:
         return multi_head_attention_forward(*args, **kwargs)
     answer = original(*args, **kwargs)
-    with _understanding():
+    with _understanding(here):
         given = _bound(*args, **kwargs)
         if given["need_weights"]:
-            _tell_weighed(given)
+            _tell_weighed(here, given)
     return answer
+
+
+def _changed(here: Present) -> bool:
+    return any(observer.changes for observer, _ in here)
 
 
 def _bound(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -145,8 +139,8 @@ def _bound(*args: Any, **kwargs: Any) -> dict[str, Any]:
     return bound.arguments
 
 
-def _tell_weighed(given: dict[str, Any]) -> None:
-    """Tell of a multi-head attention that returned its weights, from what it was given."""
+def _tell_weighed(here: Present, given: dict[str, Any]) -> None:
+    """Report a multi-head attention that returned its weights, from what it was given."""
     parameters = function_parameters(
         given["embed_dim_to_check"],
         given["num_heads"],
@@ -159,6 +153,7 @@ def _tell_weighed(given: dict[str, Any]) -> None:
         separate=given["use_separate_proj_weight"],
     )
     _tell(
+        here,
         parameters,
         (given["query"], given["key"], given["value"]),
         batch_first=False,
@@ -168,22 +163,24 @@ def _tell_weighed(given: dict[str, Any]) -> None:
     )
 
 
-def _native_multi_head(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _native_multi_head(original: Callable[..., Any], here: Present, *args: Any, **kwargs: Any) -> Any:
     """The fused multi-head attention that torch.nn takes without gradients: its query and key are made once more."""
+    _refuse_change(here)
     answer = original(*args, **kwargs)
-    with _understanding():
+    with _understanding(here):
         query, key, value, width, heads, *four = args[:9]
         mask = kwargs.get("mask", args[9] if len(args) > 9 else None)
         mask_type = kwargs.get("mask_type", args[12] if len(args) > 12 else None)
         parameters = _packed(width, heads, (four[0], four[1]), (four[2], four[3]))
-        _tell_fused(parameters, query, key, value, mask, mask_type)
+        _tell_fused(here, parameters, query, key, value, mask, mask_type)
     return answer
 
 
-def _encoder_layer(original: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+def _encoder_layer(original: Callable[..., Tensor], here: Present, *args: Any, **kwargs: Any) -> Tensor:
     """The fused encoder layer that torch.nn takes without gradients."""
+    _refuse_change(here)
     output = original(*args, **kwargs)
-    with _understanding(within="self_attn"):
+    with _understanding(here):
         src, width, heads, *four, _, norm_first, eps, weight, bias = args[:12]
         mask = kwargs.get("mask", args[18] if len(args) > 18 else None)
         mask_type = kwargs.get("mask_type", args[19] if len(args) > 19 else None)
@@ -193,24 +190,28 @@ def _encoder_layer(original: Callable[..., Tensor], *args: Any, **kwargs: Any) -
         if padding is not None:
             mask, mask_type = padding, _PADDING
         parameters = _packed(width, heads, (four[0], four[1]), (four[2], four[3]))
-        _tell_fused(parameters, x, x, x, mask, mask_type, within="self_attn")
+        _tell_fused(here, parameters, x, x, x, mask, mask_type)
     return output
 
 
+def _refuse_change(here: Present) -> None:
+    changers = [(observer, name) for observer, name in here if observer.changes]
+    notify_missed(changers, RegardError("it calls a fused function of torch, whose parts cannot be changed"))
+
+
 @contextmanager
-def _understanding(within: str = "") -> Iterator[None]:
+def _understanding(here: Present) -> Iterator[None]:
     """Report any failure inside as a call that was not understood; the model has its answer already."""
     try:
         yield
     except Exception as error:
-        notify_missed(error, within)
+        notify_missed(here, error)
 
 
 _MULTI_HEAD = signature(F.multi_head_attention_forward)
-_PAIRS, _PADDING = (
-    0,
-    1,
-)  # torch's mask types: [queries, keys], [batch, keys]; any other is [batch, heads, q, k]
+_PADDING = (
+    1  # torch's mask types: 0 is [queries, keys], 1 [batch, keys], any other [batch, heads, queries, keys]
+)
 
 
 def _packed(width: int, heads: int, qkv: tuple[Tensor, Tensor], out: tuple[Tensor, Tensor]) -> Parameters:
@@ -220,13 +221,13 @@ def _packed(width: int, heads: int, qkv: tuple[Tensor, Tensor], out: tuple[Tenso
 
 @torch.no_grad()
 def _tell_fused(
+    here: Present,
     parameters: Parameters,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
     mask_type: int | None,
-    within: str = "",
 ) -> None:
     (query, _), (key, padding), (value, _) = (
         to_dense(part, batch_first=True) for part in (query, key, value)
@@ -235,41 +236,51 @@ def _tell_fused(
     pairs = None if mask_type == _PADDING else mask
     if pairs is not None and pairs.ndim == 4:
         pairs = pairs.expand(query.shape[0], parameters.heads, -1, -1).flatten(0, 1)
-    _tell(
-        parameters,
-        (query, key, value),
-        batch_first=True,
-        attn_mask=pairs,
-        key_padding_mask=padding,
-        within=within,
-    )
+    inputs = (query, key, value)
+    _tell(here, parameters, inputs, batch_first=True, attn_mask=pairs, key_padding_mask=padding)
 
 
 @torch.no_grad()
-def _tell(
-    parameters: Parameters, inputs: tuple[Tensor, Tensor, Tensor], within: str = "", **masks: Any
-) -> None:
+def _tell(here: Present, parameters: Parameters, inputs: tuple[Tensor, Tensor, Tensor], **masks: Any) -> None:
     call, _ = torch_call(parameters, *inputs, is_causal=False, **masks)
-    notify(call, None, within)
+    notify(here, call)
+
+
+_OBSERVED: dict[
+    str, tuple[Callable[..., Any], str]
+] = {  # by name; and which module a fused one does not enter
+    "scaled_dot_product_attention": (_sdpa, ""),
+    "multi_head_attention_forward": (_multi_head, ""),
+    "_native_multi_head_attention": (_native_multi_head, ""),
+    "_transformer_encoder_layer_fwd": (_encoder_layer, "self_attn"),
+}
+FUNCTIONS = Patches(((F if hasattr(F, name) else torch, name) for name in _OBSERVED), _function)
 
 
 def sdpa_call(
-    query: Tensor, key: Tensor, attn_mask: Tensor | None, *, is_causal: bool, scale: float | None
+    query: Tensor,
+    key: Tensor,
+    attn_mask: Tensor | None,
+    *,
+    is_causal: bool,
+    scale: float | None,
+    graph: bool = False,
 ) -> Call:
-    """What a call of torch's scaled_dot_product_attention asks, in our words. Raises where they do not say it."""
+    """The `Call` of torch's scaled_dot_product_attention, for gradients only with `graph`. Raises if there is none."""
     if query.is_nested or key.is_nested:
         raise RegardError("its query and key are nested tensors, of which torch alone knows the rows")
     mask: Mask | None = causal(offset=0) if is_causal else None
     bias = None
-    query, key = _batched(_cast(query.detach()), _cast(key.detach()))
+    if not graph:
+        query, key = query.detach(), key.detach()
+    query, key = _batched(_cast(query), _cast(key))
     if isinstance(attn_mask, CausalBias):
         lower_right = attn_mask.variant == CausalVariant.LOWER_RIGHT
         mask = causal(offset=attn_mask.seq_len_kv - attn_mask.seq_len_q if lower_right else 0)
     elif attn_mask is not None:
         axes = query.ndim - attn_mask.ndim
-        attn_mask = attn_mask.detach().reshape(
-            *([1] * axes), *attn_mask.shape
-        )  # torch lines axes up at the right
+        attn_mask = attn_mask if graph else attn_mask.detach()
+        attn_mask = attn_mask.reshape(*([1] * axes), *attn_mask.shape)  # torch lines axes up at the right
         if attn_mask.dtype == torch.bool:
             mask = keep(attn_mask) if mask is None else mask & keep(attn_mask)
         else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,14 +11,13 @@ from torch import Tensor, nn
 
 from regard.attention.biases import Bias
 from regard.attention.call import Call
-from regard.attention.dispatch import AttentionObserver, observing
 from regard.attention.masks import Mask
 from regard.attention.reach import Extent, Reach
 from regard.attention.scores import Additive
 from regard.data.given import instance, number, whole
 from regard.errors import RegardError
-from regard.sight.callers import caller, ending_in, module_names, no_module
-from regard.sight.interpose import interposed
+from regard.sight.callers import ModuleNames, ending_in, no_module
+from regard.sight.forward_scope import ForwardObserver
 from regard.sight.selection import Choice, positions
 
 
@@ -84,28 +83,27 @@ def intervene(
             output = model(x)
 
     Modules are named by their path or the end of it. A module that never attends meanwhile is an error: the change
-    did not happen.
+    did not happen. Only this model is changed, and only in this thread; and what was checkpointed meanwhile is
+    recomputed with the same changes, whenever and wherever its backward pass runs.
     """
-    names = module_names(model)
+    names = ModuleNames(model)
     instance(
         "changes",
         changes,
         Mapping,
         "give changes by the names of modules, {'encoder.0.attention': drop_heads(2)}",
     )
-    planned = {_resolve(end, list(names.values())): _several(change) for end, change in changes.items()}
+    planned = {_resolve(end, names.paths): _several(change) for end, change in changes.items()}
     changer = _Changer(names, planned)
-    fused = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # a fused module cannot be changed from outside
+    changer.start()
     try:
-        with interposed(), observing(changer):
-            yield
+        yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(fused)
+        changer.end()
     missed = [name for name in planned if name not in changer.reached]
     if missed:
         raise RegardError(
-            f"{', '.join(missed)} did not attend while it was to be changed: nothing was changed there"
+            f"{', '.join(missed)} did not attend in this thread while it was to be changed: nothing was changed there"
         )
 
 
@@ -117,28 +115,25 @@ def _several(change: Any) -> list[Intervention]:
     ]
 
 
-@dataclass(eq=False)
-class _Changer(AttentionObserver):
-    names: dict[int, str]
-    planned: dict[str, list[Intervention]]
-    reached: set[str] = field(default_factory=set)
-    changes = True
+class _Changer(ForwardObserver):
+    def __init__(self, names: ModuleNames, planned: dict[str, list[Intervention]]) -> None:
+        super().__init__(names, planned)
+        self.planned = planned
+        self.reached: set[str] = set()
 
-    def before(self, call: Call) -> Call:
-        name = caller(self.names)
+    def before(self, call: Call, name: str) -> Call:
         if name in self.planned:
             self.reached.add(name)
-        for change in self.planned.get(name or "", []):
+        for change in self.planned.get(name, []):
             call = change.before(call)
         return call
 
-    def miss(self, reason: str, within: str = "") -> None:
-        name = caller(self.names, within)
+    def miss(self, reason: str, name: str) -> None:
         if name in self.planned:
             raise RegardError(f"{name} attends in a way that cannot be changed: {reason}")
 
-    def after(self, output: Tensor) -> Tensor:
-        for change in self.planned.get(caller(self.names) or "", []):
+    def after(self, output: Tensor, name: str) -> Tensor:
+        for change in self.planned.get(name, []):
             output = change.after(output)
         return output
 

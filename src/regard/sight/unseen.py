@@ -14,16 +14,18 @@ from torch.nn import functional as F
 _PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum"}
 
 
-def why_unseen(
-    model: nn.Module | None, names: dict[int, str], wanted: Set[str], attended: Sequence[str]
-) -> str:
+def why_unseen(model: nn.Module | None, wanted: Set[str], attended: Sequence[str]) -> str:
     """That no call was seen, and why. `attended` are modules that made calls but were not among those wanted."""
     opening = f"no attention call of {type(model).__name__} was seen"
     if attended:
         chosen = ", ".join(sorted(wanted)[:3]) + (" …" if len(wanted) > 3 else "")
         others = ", ".join(attended[:6]) + (" …" if len(attended) > 6 else "")
         return f"{opening}: layers chose {chosen}, which made none, but these did: {others}"
-    modules = [] if model is None else [(names[id(module)], module) for module in model.modules()]
+    modules = (
+        []
+        if model is None
+        else [(name or type(model).__name__, each) for name, each in model.named_modules()]
+    )
     for look in (_aliased, _hugging_face, _x_transformers, _other_kernel, _written_out):
         for name, module in modules:
             reason = look(name, module)

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from regard.attention.biases import TensorBias
 from regard.attention.call import Call
-from regard.attention.dispatch import AttentionObserver, observing, reason_of
+from regard.attention.dispatch import AttentionObserver, observers, reason_of
 from regard.errors import RegardError, warn
-from regard.sight.callers import caller, choose_modules, module_names, refuse_captured
-from regard.sight.interpose import interposed
+from regard.sight.callers import ModuleNames, caller, choose_modules, recomputing, refuse_captured
+from regard.sight.interpose import FUNCTIONS
 from regard.sight.layer import Layer, check_question
 from regard.sight.seen import Seen
 from regard.sight.selection import Choice, select
@@ -53,14 +53,18 @@ def watch(
         raise RegardError(f"watch(ask={ask!r}): give a list of questions, [{ask!r}]")
     for question in ask:
         check_question(question)
-    names = module_names(model)
-    wanted = choose_modules(names, layers)
+    names = ModuleNames(model)
+    wanted = choose_modules(names.paths, layers)
     seen = Seen(model=model)
     watcher = _Watcher(
         seen, names, wanted, partial(select, batch=batch, heads=heads), ask if keep == "evidence" else None
     )
-    with interposed(), observing(watcher):
-        yield seen
+    with FUNCTIONS.applied():
+        observers.append(watcher)
+        try:
+            yield seen
+        finally:
+            observers.remove(watcher)
     said = watcher.blind_spots()
     if said:
         warn(said)
@@ -69,7 +73,7 @@ def watch(
 @dataclass(eq=False)
 class _Watcher(AttentionObserver):
     seen: Seen
-    names: dict[int, str]
+    names: ModuleNames
     wanted: frozenset[str]
     chosen: Callable[[Call], Call]
     ask: Sequence[Question] | None
@@ -82,38 +86,41 @@ class _Watcher(AttentionObserver):
         asked = {question if isinstance(question, str) else question[0] for question in self.ask or ()}
         self.wants_logsumexp = bool(asked - {"entropy", "logsumexp"})
 
-    def see(self, call: Call, value: Tensor | None, within: str = "", level: Tensor | None = None) -> None:
-        name = self._wanted(within)
-        if name is None:
+    def place(self, within: str = "") -> str | None:
+        name = caller(self.names, within)
+        return None if name is None or recomputing() else name  # its forward pass has been seen
+
+    def covers(self, model: nn.Module) -> bool:
+        return self.names.covers(model)
+
+    def see(self, call: Call, name: str, logsumexp: Tensor | None) -> None:
+        if not self._wanted(name):
             return
         try:
-            layer = self._layer(name, call, level)
+            layer = self._layer(name, call, logsumexp)
         except Exception as error:  # the model has done nothing wrong: it goes on
             layer = Layer.missed(name, reason_of(error))
         self.seen.layers.append(layer)
 
-    def miss(self, reason: str, within: str = "") -> None:
-        name = self._wanted(within)
-        if name is not None:
+    def miss(self, reason: str, name: str) -> None:
+        if self._wanted(name):
             self.seen.layers.append(Layer.missed(name, reason))
 
     def blind_spots(self) -> str:
         """What a warning says about calls that were not seen or not understood; empty when there is nothing to say."""
         if not self.seen.layers:
-            return why_unseen(self.seen.model, self.names, self.wanted, list(self.passed))
+            return why_unseen(self.seen.model, self.wanted, list(self.passed))
         missed = [layer for layer in self.seen.layers if not layer.understood]
         if not missed:
             return ""
         count = f"{len(missed)} of {len(self.seen.layers)} attention calls were not understood"
         return f"{count}; the first, of {missed[0].name}: {missed[0].reason}"
 
-    def _wanted(self, within: str) -> str | None:
-        """The module that is attending, if it is one of those wanted."""
-        name = caller(self.names, within)
-        if name is None or name in self.wanted:
-            return name
+    def _wanted(self, name: str) -> bool:
+        if name in self.wanted:
+            return True
         self.passed.setdefault(name)
-        return None
+        return False
 
     def _layer(self, name: str, call: Call, level: Tensor | None) -> Layer:
         refuse_captured(name, call.query.device)

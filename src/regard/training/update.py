@@ -87,7 +87,7 @@ class Updater:
         if self._replay is None:
             sums = self._computed(model, work, stop=stop)
             return Pending(sums, self._metrics, stop=stop)
-        if observed():
+        if observed(self.state.model):
             if self.settings.replay == "compiled":
                 raise RegardError(
                     'replay = "compiled": compiled blocks cannot be watched; train with replay = "recorded" to watch'

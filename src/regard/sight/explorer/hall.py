@@ -66,7 +66,7 @@ class Hall:
         """How much the first answer needs each head of a layer."""
         panel = self.panel(exhibit, layer, 0)
         shown, subject = self._subject(exhibit)
-        with self._model:  # an intervention is seen by the whole process
+        with self._model:
             return subject.importance(shown, panel)
 
     def touch(

@@ -1,0 +1,113 @@
+"""Observing the forward passes that one thread runs, and their recomputation in backward passes.
+
+Checkpointing runs a part of a model again in the backward pass: later, perhaps after an intervention has ended, and for
+a GPU in a thread of autograd's own. It has to be changed again if and only if its forward pass was.
+"""
+
+from collections.abc import Container
+from threading import RLock, get_ident
+from typing import Any
+from weakref import finalize
+
+import torch
+from torch import nn
+
+from regard.attention.dispatch import AttentionObserver, observers
+from regard.errors import RegardError
+from regard.sight.callers import ModuleNames, running
+from regard.sight.interpose import FUNCTIONS
+from regard.sight.unfused import FORWARDS
+
+
+class ForwardObserver(AttentionObserver):
+    """Follows a model in the thread that starts it, and in the recomputation of what that thread ran meanwhile.
+
+    It notes every region that is checkpointed meanwhile, and stays registered until the last of them is freed. The
+    modules in `wanted` are those for which a doubt about the forward pass is an error.
+    """
+
+    changes = True
+
+    def __init__(self, names: ModuleNames, wanted: Container[str]) -> None:
+        self.names, self.wanted = names, wanted
+        self._regions: dict[int, str] = {}  # by identity: the module from which each was entered
+        self._open = self._registered = False
+
+    def start(self) -> None:
+        """Follow what this thread runs from now on."""
+        self._thread, self._backward = get_ident(), _current_backward()
+        FUNCTIONS.acquire()
+        FORWARDS.acquire()
+        observers.append(self)
+        self._open = self._registered = True
+
+    def end(self) -> None:
+        """Follow only recomputations from now on."""
+        self._open = False
+        self._retire()
+
+    def place(self, within: str = "") -> str | None:
+        """The attending module, in a forward pass of the thread or in its recomputation."""
+        name: str | None = None
+        entered: list[Any] = []  # regions around the call whose outer module is not found yet
+        noted: list[tuple[Any, str]] = []
+        for kind, each in running():
+            outer = self.names.of(each, within) if kind == "module" else self._regions.get(id(each))
+            if outer is not None:
+                name = name or outer
+                noted += [(region, outer) for region in entered]
+                entered.clear()
+                if kind != "module":
+                    break  # a region that was entered while it was open: in its forward pass or recomputed
+            if kind == "recomputation":
+                return None
+            if kind == "region":
+                entered.append(each)
+        else:
+            if name is None or not self._runs_forward(name):
+                return None
+        for region, outer in noted:
+            self._note(region, outer)
+        return name
+
+    def covers(self, model: nn.Module) -> bool:
+        """Whether the model is followed in this thread."""
+        return self._open and get_ident() == self._thread and self.names.covers(model)
+
+    def _runs_forward(self, name: str) -> bool:
+        if not self._open or get_ident() != self._thread:
+            return False
+        if _current_backward() == self._backward:
+            return True
+        if name in self.wanted:
+            raise RegardError(
+                f"{name} attends in a backward pass, and its forward pass is not known: recompute with "
+                "torch.utils.checkpoint, or run the backward pass after `with intervene(...)`"
+            )
+        return False
+
+    def _note(self, region: Any, outer: str) -> None:
+        if id(region) not in self._regions:
+            self._regions[id(region)] = outer
+            finalize(region, self._forget, id(region)).atexit = False
+
+    def _forget(self, region: int) -> None:
+        self._regions.pop(region, None)
+        self._retire()
+
+    def _retire(self) -> None:
+        with _RETIRING:
+            if self._open or self._regions or not self._registered:
+                return
+            self._registered = False
+        observers.remove(self)
+        FORWARDS.release()
+        FUNCTIONS.release()
+
+
+_RETIRING = RLock()  # a garbage collection inside may retire another
+
+
+def _current_backward() -> int:
+    """The number of the backward pass that this thread is running; −1 outside of any."""
+    return int(torch._C._current_graph_task_id())
