@@ -1,4 +1,4 @@
-"""Attention, computed well: clean what nobody sees, choose a kernel, give zeros to those who see nothing."""
+"""Attention, computed well: zero what no query may look at, choose a kernel, zero queries that look at nothing."""
 
 from typing import overload
 
@@ -87,7 +87,7 @@ def attend(
 def attend_within(
     call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
 ) -> Tensor:
-    """`attend`, for a caller that knows what the call can reach and may have zeroed what nobody uses already."""
+    """`attend`, for a caller that knows what the call can reach and may have zeroed unused positions already."""
 
     if not observers:
         return compute(call, value, reach, dropout=dropout, tidied=tidied)
@@ -198,6 +198,6 @@ def compute(
 
 
 def _looked(mixed: Tensor, reach: Reach | None) -> Tensor:
-    """Zeros for those who may look at nothing."""
+    """Zeros for queries that may look at nothing."""
     looking = None if reach is None else reach.looking()
     return mixed if looking is None else torch.where(looking[..., None], mixed, 0.0)

@@ -49,7 +49,8 @@ class Call:
             )
         if self.score is not _SCALED_DOT:
             instance("score", self.score, Score, "give a score, such as ScaledDot() or Additive(…)")
-        number("scale", self.scale)
+        if type(self.scale) is not float:
+            number("scale", self.scale)
         if query.ndim < 2 or key.ndim != query.ndim:
             raise RegardError(
                 f"query {tuple(query.shape)} and key {tuple(key.shape)}: both are [..., positions, width], "
@@ -106,7 +107,7 @@ class Call:
         if masked is None and self.mask is not None:
             masked = self.mask.reach(extent).over(axes)
         if masked is not None and self.bias is not None and not self.bias.relative:
-            masked = masked.spelt()  # a bias that speaks of positions speaks of those in the row
+            masked = masked.spelt()  # a bias of positions means those in the row
         forbidden = None if self.bias is None else self.bias.reach(extent)
         if forbidden is None:
             return masked
@@ -117,7 +118,7 @@ class Call:
         return forbidden if masked is None else masked & forbidden
 
     def tidied(self, reach: Reach | None) -> "Call":
-        """The call with zeros in queries that look at nothing and in keys that nobody sees.
+        """The call with zeros in queries that look at nothing and in keys that no query may look at.
 
         What is masked gets multiplied by zero, forward or backward, and 0 · NaN is NaN: so it must not be there.
         """

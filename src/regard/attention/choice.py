@@ -20,7 +20,7 @@ _SHORT = 128  # keys
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which kernel computes a call, how that kernel is told the mask, and what ruled out a fused one."""
+    """Which kernel computes a call, the form in which it gets the mask, and what ruled out a fused one."""
 
     kernel: Literal["fused", "fused additive", "few", "blocks", "written", "intervals", "rows", "asking"]
     mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix", "stretches", "lengths"]

@@ -93,6 +93,11 @@ def dispatch(
     return output
 
 
+def may_change(here: Present) -> bool:
+    """Whether one of these observers may change the call."""
+    return any(observer.changes for observer, _ in here)
+
+
 def notify(here: Present, call: Call, logsumexp: Tensor | None = None) -> None:
     """Show a call to its observers."""
     for observer, name in here:

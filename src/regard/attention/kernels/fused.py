@@ -5,9 +5,8 @@ import math
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.functional import scaled_dot_product_attention  # ours: watchers stand in for the attribute of F
+from torch.nn.functional import scaled_dot_product_attention  # by name: watching patches the attribute of F
 
-from regard.attention.kernels.axes import four_axes, spread
 from regard.attention.scores import share
 
 
@@ -62,3 +61,19 @@ def _aligned(tensor: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n d"]:
     # Only rows that can be aligned: for others torch takes a kernel that needs no alignment.
     crooked = tensor.shape[-1] % step == 0 and any(start % step for start in starts)
     return tensor.contiguous() if crooked else tensor
+
+
+def four_axes(tensor: Tensor) -> Tensor:
+    """[..., h, n, d] → [b, h, n, d]."""
+    if tensor.ndim == 4:
+        return tensor
+    return tensor.flatten(0, -4) if tensor.ndim > 4 else tensor[(None,) * (4 - tensor.ndim)]
+
+
+def spread(matrix: Tensor | None, batch: tuple[int, ...]) -> Tensor | None:
+    """A mask or bias with four axes; folding more than two batch axes needs those it is constant along."""
+    if matrix is None:
+        return None
+    if len(batch) > 2 and matrix.ndim > 2:
+        matrix = matrix.expand(*batch[:-1], *matrix.shape[-3:])
+    return four_axes(matrix)
