@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
 from regard import Bilinear, Monitor, MultiHeadAttention, RegardError, drop_heads, intervene
 from regard.errors import RegardWarning
-from regard.sight import interpose
+from regard.sight import interpose, multihead_calls
 from regard.sight.layer import Layer
 from regard.sight.watch import watch
 
@@ -217,8 +218,9 @@ def test_no_failure_of_the_watcher_reaches_the_model(
     monkeypatch.undo()
     if isinstance(model, MultiHeadAttention):
         return
-    for function in ("sdpa_call", "_tell_fused", "_tell_weighed"):
-        monkeypatch.setattr(interpose, function, failing)
+    monkeypatch.setattr(interpose, "sdpa_call", failing)
+    for function in ("_report_fused", "_report_weighed"):
+        monkeypatch.setattr(multihead_calls, function, failing)
     with pytest.warns(RegardWarning, match="no room$"), watch(model) as seen:
         assert torch.equal(run(), plain)
     assert [layer.reason for layer in seen] == ["no room"]
@@ -268,3 +270,27 @@ def test_a_monitor_goes_on_past_what_is_not_understood() -> None:
     with pytest.warns(RegardWarning, match="1 of 2"), monitor.at(0):
         [model(each, each, each) for each in (x, y)]
     assert [(record.module, record.head) for record in records] == [("Attending", 0), ("Attending", 1)]
+
+
+@pytest.mark.parametrize("mode", [False, True], ids=["", "under a mode"])
+@pytest.mark.parametrize("observed", [True, False], ids=["watched", "another model"])
+def test_an_argument_that_overrides_torchs_functions_finds_the_original(mode: bool, observed: bool) -> None:
+    class Doubled(Tensor):
+        """Doubles what torch's function answers, if that is the one it finds."""
+
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = super().__torch_function__(func, types, args, kwargs or {})
+            return found * 2 if func is F.scaled_dot_product_attention else found
+
+    model, (q, k, v) = Attending(), of((1, 2, 5, 8), (1, 2, 7, 8), (1, 2, 7, 8))
+    for options in (
+        {"attn_mask": causal_lower_right(5, 7)},
+        {"attn_mask": torch.zeros(5, 7).as_subclass(Doubled)},
+    ):
+        plain = model(q, k, v, **options)
+        watched = model if observed else Attending()
+        with torch.device("cpu") if mode else nullcontext(), watch(watched) as seen:
+            assert torch.equal(model(q, k, v, **options), plain)
+            watched(q, k, v)
+        assert len(seen) == 1 + observed

@@ -1,7 +1,7 @@
 """Which module of a model makes an attention call, and which models cannot be watched.
 
-The stack of the running thread tells. Looking at it, rather than hooking modules, is what leaves torch.nn on its fused
-path, and finds a model in whichever thread runs it.
+It is read from the stack of the running thread: without hooks torch.nn stays on its fused path, and a model is found
+in whichever thread runs it.
 """
 
 import difflib

@@ -30,14 +30,14 @@ class Intervention:
 
 
 def drop_heads(*heads: int) -> Intervention:
-    """These heads say nothing: their output is zero."""
+    """Set the output of these heads to zero."""
     for head in heads:
         whole("head", head)
     return Intervention(after=lambda output: _scaled(output, heads, 0.0))
 
 
 def scale_head(head: int, factor: float) -> Intervention:
-    """This head speaks louder, or more softly."""
+    """Multiply the output of this head."""
     whole("head", head)
     number("factor", factor)
     return Intervention(after=lambda output: _scaled(output, (head,), factor))

@@ -29,15 +29,15 @@ class Layer:
     shape: tuple[int, ...]  # of the weights, [batch …, heads, queries, keys]
     reason: str = ""  # why the call was not understood
     _versions: tuple[tuple[str, Tensor, int], ...] = ()
-    _level: Float[Tensor, "*batch q"] | None = None  # the log-sum-exp, where the forward pass told it
+    _logsumexp: Float[Tensor, "*batch q"] | None = None  # where the kernel of the forward pass returned it
     _known: dict[Hashable, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, call: Call, level: Tensor | None = None) -> "Layer":
+    def of(cls, name: str, call: Call, logsumexp: Tensor | None = None) -> "Layer":
         """A layer that notices when what it holds is overwritten."""
         versions = tuple((part, tensor, _version(tensor)) for part, tensor in _tensors(call))
         shape = (*call.query.shape[:-1], call.key.shape[-2])
-        return cls(name=name, call=call, shape=shape, _versions=versions, _level=level)
+        return cls(name=name, call=call, shape=shape, _versions=versions, _logsumexp=logsumexp)
 
     @classmethod
     def missed(cls, name: str, reason: str) -> "Layer":
@@ -97,7 +97,7 @@ class Layer:
         return similarity(self.intact())
 
     def sinks(self, *, count: int = 1, above: float = 0.3) -> measures.Sinks:
-        """The mass that the first keys, and keys with more than a share of all, swallow."""
+        """The mass that the first keys, and keys with more than a share of all, receive."""
         return measures.sinks(self.intact(), count=count, above=above)
 
     def induction(self, tokens: Int[Tensor, "... k"]) -> measures.Reading:
@@ -111,14 +111,14 @@ class Layer:
         plain = {question if isinstance(question, tuple) else (question,) for question in questions}
         new = {_SAME.get(question[0], question) for question in plain} - set(self._known)
         if new:
-            call, level = self.intact(), self._found_level()
+            call, logsumexp = self.intact(), self._found_logsumexp()
             sums: set[tuple[str, *tuple[int, ...]]] = {("entropy",), ("received",)}
             if choose_backend(call).way == "strips" and new & sums:
                 new |= sums - set(self._known)  # over strips the second costs nothing
-            elif level is None and any(question[0] in ("received", "map") for question in new):
+            elif logsumexp is None and any(question[0] in ("received", "map") for question in new):
                 new |= {("entropy",)} - set(self._known)  # comes with the log-sum-exp, which these need
             made = {question: _question(call, question) for question in sorted(new, key=str)}
-            evidence.ask(call, *made.values(), level=level)
+            evidence.ask(call, *made.values(), level=logsumexp)
             self._known.update({question: asked.answer() for question, asked in made.items()})
 
     def weights(
@@ -138,10 +138,10 @@ class Layer:
         """Where asking is computed, and why: `print(layer.explain())`."""
         return choose_backend(self.intact())
 
-    def _found_level(self) -> Tensor | None:
-        """The log-sum-exp, if the forward pass or an earlier answer told it."""
+    def _found_logsumexp(self) -> Tensor | None:
+        """The log-sum-exp, if the forward pass or an earlier answer gave it."""
         looks: evidence.Looks | None = self._known.get(("entropy",))
-        return self._level if looks is None else looks.logsumexp
+        return self._logsumexp if looks is None else looks.logsumexp
 
     @property
     def _looks(self) -> evidence.Looks:

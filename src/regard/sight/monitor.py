@@ -17,7 +17,7 @@ from regard.training.observers import Observer, Update
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRecord:
-    """One head of one module at one step: how widely it looks, and how much of its mass one key swallows."""
+    """One head of one module at one step: how widely it looks, and how much of its mass one key receives."""
 
     step: int
     module: str
@@ -34,7 +34,7 @@ class Monitor:
             with monitor.at(step):
                 loss = model(batch)
 
-    The calls are summarised at once and let go; the step itself is the same to the bit.
+    The calls are summarised at once and dropped; the step itself is the same to the bit.
     """
 
     def __init__(self, model: nn.Module, *, every: int, write: Callable[[HeadRecord], None]) -> None:
@@ -69,15 +69,15 @@ class AttentionLog(Observer):
         self._step = ExitStack()
 
     def started(self, model: nn.Module, *, step: int, steps: int) -> None:
-        """Watch this model. What is told of updates that are made again goes."""
+        """Watch this model. Records of updates that will be made again are removed."""
         self._monitor = Monitor(model, every=self.every, write=self._write)
         if self.path.exists():
-            told = [
+            kept = [
                 line
                 for line in self.path.read_text("utf-8").splitlines(keepends=True)
                 if _step_of(line) <= step
             ]
-            write_atomically(self.path, "".join(told))
+            write_atomically(self.path, "".join(kept))
 
     def stepping(self, step: int) -> None:
         """The forward pass of an update comes next."""

@@ -16,7 +16,7 @@ class Patches:
     """Replacements of functions, shared by their users: in place from the first `acquire` to the last `release`.
 
     `targets` are homes (a module, or a class for a method) and names; `replace` makes the replacement of one from its
-    name and original. It is made anew by every first user, so that a patch of somebody else's is kept below ours.
+    name and original. The first user makes them anew, so that a patch of another library's is kept below ours.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class Seen:
         """The steps of a decoder as one layer: every query of the finished text over all its keys.
 
         After a beam search, `beams[i, t]` is the row of the batch that text i came from at step t (our own decoders
-        tell it by `beams(hypotheses)`, Hugging Face's `generate` as `beam_indices`). Calls that are not the steps of
+        give it by `beams(hypotheses)`, Hugging Face's `generate` as `beam_indices`). Calls that are not the steps of
         one text are refused.
         """
         steps = self.calls(name)
@@ -129,7 +129,7 @@ class Seen:
 
             seen.show(["The", " cat", " sat"])
 
-        `tokens` stand along the axes that are as long; `memory` along the keys of cross-attention; an `image`, cut
+        `tokens` are written along the axes that are as long; `memory` along the keys of cross-attention; an `image`, cut
         into `grid` rows and columns of patches, along axes of as many positions. It is served from this process until
         `.close()`.
         """

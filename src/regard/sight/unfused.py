@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from regard.attention.dispatch import present
+from regard.attention.dispatch import may_change, present
 from regard.sight.patch_sites import Patches
 
 _thread = local()
@@ -26,7 +26,7 @@ def _forward(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(original)
     def replaced(*args: Any, **kwargs: Any) -> Any:
-        if getattr(_thread, "unfused", False) or not any(observer.changes for observer, _ in present()):
+        if getattr(_thread, "unfused", False) or not may_change(present()):
             return original(*args, **kwargs)
         _thread.unfused = True
         try:

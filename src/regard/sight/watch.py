@@ -42,7 +42,7 @@ def watch(
     A call is its query and key as they are, so looking costs memory linear in the length and no time; asking costs
     one more pass. `layers` chooses modules by the end of their path (or a function of the path), `heads` and `batch`
     choose within a call. With keep="evidence" the questions in `ask` ("entropy", ("top", 5), ("map", 64, 64)) are
-    answered at once and the calls are let go.
+    answered at once and the calls are dropped.
 
     Looking never stops a model. A call that cannot be understood is recorded with the reason, and a warning says so at
     the end; so it does when no call was seen at all.
@@ -122,21 +122,21 @@ class _Watcher(AttentionObserver):
         self.passed.setdefault(name)
         return False
 
-    def _layer(self, name: str, call: Call, level: Tensor | None) -> Layer:
+    def _layer(self, name: str, call: Call, logsumexp: Tensor | None) -> Layer:
         refuse_captured(name, call.query.device)
         with torch.no_grad():
             chosen = self.chosen(call)
-            layer = Layer.of(name, _held(chosen), level if chosen is call else None)
+            layer = Layer.of(name, _held(chosen), logsumexp if chosen is call else None)
             return layer if self.ask is None else _answered(layer, self.ask)
 
 
 def _answered(layer: Layer, questions: Sequence[Question]) -> Layer:
     layer.ask(*questions)
-    return replace(layer, call=None, _versions=(), _level=None)
+    return replace(layer, call=None, _versions=(), _logsumexp=None)
 
 
 def _held(call: Call) -> Call:
-    """The call without its graph; tensors of inference mode are copied, since nobody counts their changes."""
+    """The call without its graph; tensors of inference mode are copied, since torch does not count their changes."""
 
     def own(tensor: Tensor) -> Tensor:
         return tensor.clone() if tensor.is_inference() else tensor.detach()

@@ -138,8 +138,8 @@ def test_the_forward_pass_tells_it_and_is_not_changed(monkeypatch: pytest.Monkey
     expected = scores.masked_fill(torch.ones(150, 150).triu(1).bool(), -torch.inf).logsumexp(-1)
     # Who asks at once is told; who may ask later is told what is there anyway, for the backward pass.
     assert len(told) == 1
-    assert seen[0]._level is None
-    for level in (told[0], trained[0]._level):
+    assert seen[0]._logsumexp is None
+    for level in (told[0], trained[0]._logsumexp):
         assert level is not None
         close(level, expected, atol=1e-5)
     for layer in (seen[0], trained[0], kept[0]):
