@@ -439,7 +439,7 @@ def monitored() -> dict[str, Any]:
 
 def tilings(length: int = 16384) -> list[dict[str, Any]]:
     """Sizes of tiles against one another: the times from which `tilings.py` chooses."""
-    from regard.sight.kernels import collecting, launch
+    from regard.sight.kernels import launch
     from regard.sight.kernels.kernel_mask import kernel_call
     from regard.sight.kernels.tilings import Tiling
 
@@ -460,11 +460,11 @@ def tilings(length: int = 16384) -> list[dict[str, Any]]:
                         "forward": forward,
                         "rows": partial(launch.look, told, tiling=tiling),
                         "rows, given": partial(launch.look, told, level, tiling=tiling),
-                        "keys": partial(collecting.collect, told, level, tiling=tiling),
-                        "map": partial(collecting.collect, told, level, (MAP, MAP), tiling=tiling),
-                        "once, map": partial(launch.once, told, level, (MAP, MAP), tiling=tiling),
-                        "top": partial(launch.heaviest, told, 8, tiling=tiling),
-                        "top, given": partial(launch.heaviest, told, 8, level, tiling=tiling),
+                        "keys": partial(launch.collect, told, level, tiling=tiling),
+                        "map": partial(launch.collect, told, level, (MAP, MAP), tiling=tiling),
+                        "once, map": partial(launch.single_pass, told, level, (MAP, MAP), tiling=tiling),
+                        "top": partial(launch.look, told, top=8, tiling=tiling),
+                        "top, given": partial(launch.look, told, level, top=8, tiling=tiling),
                     }
                     times = {
                         name: statistics.median(taken) for name, taken in milliseconds(runs, 0.05).items()

@@ -8,7 +8,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
 from regard import ALiBi, Call, causal, documents, lengths
-from regard.sight.kernels import collecting, launch
+from regard.sight.kernels import launch
 from regard.sight.kernels.kernel_mask import kernel_call
 
 SHARED = 232_448  # bytes that a program may have on an H100 or H200
@@ -46,7 +46,7 @@ class Compiled:
 
 def main() -> None:
     driver.set_active(Absent())
-    for home in (launch, collecting):
+    for home in (launch,):
         for name in [name for name in vars(home) if name.endswith("_kernel")]:
             setattr(home, name, Compiled(getattr(home, name)))
     many = causal() & lengths(torch.tensor([256])) & documents(torch.arange(256) // 50)
@@ -62,13 +62,13 @@ def main() -> None:
         launch.look(told)
         launch.look(told, torch.empty(2, 256))
         launch.look(told, top=9)
-        launch.heaviest(told, 3)
-        if launch.fits_once(told, None):
-            launch.heaviest(told, 3, torch.empty(2, 256))
-            launch.once(told, torch.empty(2, 256))
-            launch.once(told, torch.empty(2, 256), (2, 4))
+        launch.look(told, top=3)
+        if launch.fits_single_pass(told, None):
+            launch.look(told, torch.empty(2, 256), top=3)
+            launch.single_pass(told, torch.empty(2, 256))
+            launch.single_pass(told, torch.empty(2, 256), (2, 4))
         for size in (None, (2, 4), (3, 5), (100, 100)):
-            collecting.collect(told, torch.empty(2, 256), size)
+            launch.collect(told, torch.empty(2, 256), size)
         launch.cut(told, torch.arange(3), torch.arange(5))
         print(width, dtype, mask, "compiled", flush=True)  # noqa: T201
 

@@ -28,7 +28,7 @@ def level_of(call: Call) -> Tensor:
 def check(call: Call, size: tuple[int, int] | None = None) -> None:
     from regard.sight.kernels import launch  # wants Triton
 
-    assert launch.fits_once(kernel_call(call), size)
+    assert launch.fits_single_pass(kernel_call(call), size)
     weights = written(call)
     asked: list[evidence.Question] = [evidence.Summing(call)]
     if size is not None:
@@ -75,7 +75,7 @@ def test_tiles_of_every_shape(sizes: tuple[int, int, int]) -> None:
     call = random_call(causal(), torch.float16)
     told, weights = kernel_call(call), written(call).flatten(0, 1)
     tiling = Tiling(tall=tall, size=size, warps=warps, stages=2)
-    found = launch.once(told, launch.look(told).level, tiling=tiling)
+    found = launch.single_pass(told, launch.look(told).level, tiling=tiling)
     close(found.entropy, -torch.special.xlogy(weights, weights).sum(-1))
     close(found.received, weights.sum(-2), atol=2e-5)
 
@@ -151,15 +151,17 @@ def test_what_one_answer_found_serves_the_next(monkeypatch: pytest.MonkeyPatch) 
     from regard.sight.kernels import launch  # wants Triton
 
     passes: list[str] = []
-    for name in ("look", "once"):
-        run = getattr(launch, name)
-        monkeypatch.setattr(
-            launch, name, lambda *a, name=name, run=run, **k: (passes.append(name), run(*a, **k))[1]
-        )
+    for name, run in [("look", launch.look), ("single_pass", launch.single_pass)]:
+
+        def spied(call, level=None, *rest, name=name, run=run, **options):
+            passes.append(name if level is None else f"{name}, given the log-sum-exp")
+            return run(call, level, *rest, **options)
+
+        monkeypatch.setattr(launch, name, spied)
     call = random_call(causal(), torch.float16, kv_heads=HEADS)
     layer, weights = Layer.of("one", call), written(call)
     close(layer.received, weights.sum(-2), atol=2e-5)
     close(layer.entropy, -torch.special.xlogy(weights, weights).sum(-1))
     close(layer.top(2)[1], weights.topk(2).values)
     close(layer.map(5, 7), pooled_by_hand(weights, 5, 7))
-    assert passes == ["look"]
+    assert passes == ["look", "look, given the log-sum-exp"]  # once to find it, once for the top keys

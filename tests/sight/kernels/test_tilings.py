@@ -18,7 +18,7 @@ pytestmark = pytest.mark.triton
     ids=["no map", "a band is a tile", "two tiles", "all tiles", "one and a third"],
 )
 def test_bands_and_tiles(size: tuple[int, int] | None, mask) -> None:
-    from regard.sight.kernels import collecting, launch, tilings  # wants Triton
+    from regard.sight.kernels import launch, tilings  # wants Triton
 
     query, key = (torch.randn(1, 2, 256, 24).half() for _ in range(2))
     call = Call(query, key, mask)
@@ -26,7 +26,7 @@ def test_bands_and_tiles(size: tuple[int, int] | None, mask) -> None:
     level = launch.look(told).level
     for tall in (64, 128):
         tiling = tilings._of(tall, 64, 4, 2)
-        received, cells = collecting.collect(told, level, size, tiling=tiling)
+        received, cells = launch.collect(told, level, size, tiling=tiling)
         close(received, weights[0].sum(-2), atol=2e-5)
         if size is not None and 256 % size[0] == 0:
             close(cells * size[0] / 256, pooled_by_hand(weights, *size)[0])

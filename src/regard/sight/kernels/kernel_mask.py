@@ -5,6 +5,7 @@ What cannot be said in these terms is said so, by name, and goes over strips ins
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -26,9 +27,27 @@ _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 class Documents:
     """Ids that must be equal; `share` entries of the batch after one another have the same."""
 
-    asking: Int[Tensor, "n q"]
-    asked: Int[Tensor, "n k"]
+    query_ids: Int[Tensor, "n q"]
+    key_ids: Int[Tensor, "n k"]
     share: int
+
+    def spans(self, owner: Literal["queries", "keys"], tall: int) -> Int[Tensor, "n blocks 2"]:
+        """For every block of `tall` queries or keys, a run of the others outside which none is of its documents.
+
+        As short as can be when ids only grow, as those of packed texts do. Padding has none of the ids.
+        """
+        own, others = (self.query_ids, self.key_ids) if owner == "queries" else (self.key_ids, self.query_ids)
+        huge = torch.iinfo(own.dtype).max
+        padded = torch.nn.functional.pad(own, (0, -own.shape[-1] % tall), value=-1).reshape(
+            len(own), -1, tall
+        )
+        least = padded.masked_fill(padded < 0, huge).amin(-1)
+        most = padded.amax(-1)
+        reached = others.cummax(-1).values
+        ahead = others.masked_fill(others < 0, huge).flip(-1).cummin(-1).values.flip(-1).contiguous()
+        first = torch.searchsorted(reached, least)
+        last = torch.searchsorted(ahead, most, right=True)
+        return torch.stack([first, torch.where(most < 0, 0, last)], -1).to(torch.int32).contiguous()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,7 +75,7 @@ class KernelCall:
         """The same of some queries; the kernel is told where they stand."""
         packed, ranges = self.documents, self.ranges
         if packed is not None:
-            packed = replace(packed, asking=packed.asking[:, rows].contiguous())
+            packed = replace(packed, query_ids=packed.query_ids[:, rows].contiguous())
         if ranges is None:  # of the queries that there were
             whole = [0, self.query.shape[-2], 0, self.key.shape[-2]]
             ranges = torch.tensor([whole], dtype=torch.int32, device=rows.device).repeat(self.entries, 1)
@@ -66,7 +85,7 @@ class KernelCall:
         """The same over some keys, once the ranges of all are known."""
         packed = self.documents
         if packed is not None:
-            packed = replace(packed, asked=packed.asked[:, columns].contiguous())
+            packed = replace(packed, key_ids=packed.key_ids[:, columns].contiguous())
         return replace(self, key=self.key[:, :, columns], documents=packed)
 
 
@@ -173,10 +192,10 @@ def _documents(leaf: Mask, batch: torch.Size, extent: Extent) -> Documents:
     same = not batch or all(ids.shape[-2] == 1 for ids in both)
     rows = (*batch[:-1], 1 if same else heads) if batch else ()
     kind = torch.int64 if any(ids.dtype == torch.int64 for ids in both) else torch.int32
-    asking, asked = (
+    query_ids, key_ids = (
         ids.to(kind).expand(*rows, ids.shape[-1]).reshape(-1, ids.shape[-1]).contiguous() for ids in both
     )
-    return Documents(asking=asking, asked=asked, share=heads if same else 1)
+    return Documents(query_ids=query_ids, key_ids=key_ids, share=heads if same else 1)
 
 
 def _slopes(bias: Bias) -> tuple[Tensor, int] | None:

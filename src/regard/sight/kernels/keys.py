@@ -1,7 +1,7 @@
-"""A program owns some keys and goes over the queries that look at them: the mass received, and the cells of a map.
+"""Kernel whose programs own keys and loop over the queries that look at them: received mass, and the cells of a map.
 
-Every weight is 2^(score − level) for the log-sum-exp of its query, which `rows` has found. Sums run over queries, so
-they stay inside a program: nothing is added atomically, and the answer has the same bits every time.
+Every weight is 2^(score − level), where `level` is the log-sum-exp of its query. Sums run over queries, so they stay
+inside a program: nothing is added atomically, and the result has the same bits every time.
 """
 
 from typing import no_type_check
@@ -9,19 +9,8 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.score_tiles import (
-    biased,
-    bring,
-    exact,
-    laned,
-    limits,
-    meeting,
-    place,
-    reach,
-    stretch,
-    summed,
-    turn,
-)
+from regard.sight.kernels.program_blocks import counted, owned, part_of, sides
+from regard.sight.kernels.score_tiles import biased, laned, own_tile, products, summed, visible
 
 
 @triton.jit
@@ -34,21 +23,8 @@ def ending(band, height, queries):
 
 @triton.jit
 @no_type_check
-def flush(
-    got,
-    band,
-    sums,
-    cells,
-    entry,
-    tile,
-    tiles,
-    height,
-    queries,
-    column,
-    MAP: tl.constexpr,
-    SEGMENTS: tl.constexpr,
-):
-    """Write what a band of queries gave to the keys of this program, summed by columns of the map; begin the next."""
+def flush(got, band, sums, cells, height, queries, column, MAP: tl.constexpr, SEGMENTS: tl.constexpr):
+    """Store what a band of queries gave to the keys of this program, summed by columns of the map; begin the next."""
     segments = tl.arange(0, SEGMENTS)
     if MAP < 2:
         lanes: tl.constexpr = sums.shape[0] * sums.shape[1] // SEGMENTS
@@ -59,80 +35,56 @@ def flush(
         masses = tl.where(column >= 0, tl.sum(sums, 1), 0.0)
         masses = tl.sum(tl.where(column[:, None] == segments[None, :], masses[:, None], 0.0), 0)
         edge = ending(band + 1, height, queries)
-    at = ((entry.to(tl.int64) * height + band) * tiles + tile) * SEGMENTS
-    tl.store(cells + at + segments, masses)
+    pointer, entry, index, tiles = cells
+    at = ((entry.to(tl.int64) * height + band) * tiles + index) * SEGMENTS
+    tl.store(pointer + at + segments, masses)
     return got + sums, band + 1, edge, tl.zeros_like(sums)
 
 
 @triton.jit
 @no_type_check
 def gather(
-    k, key, query, query_descriptor, level, batch, head, kv_head, position, nearest, farthest, asking, asked,
-    start, stop, queries, keys, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn,
-    scale, slope, move, got, band, edge, sums, cells, entry, tile, tiles, height, column,
+    k, queries, keys, pairs, block, level, begin, end, got, band, edge, sums, cells, height, column,
+    MASKED: tl.constexpr, MAP: tl.constexpr, BANDED: tl.constexpr, SEGMENTS: tl.constexpr, LANES: tl.constexpr,
+    STAGES: tl.constexpr,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
-    SLOPED: tl.constexpr, PACKED: tl.constexpr, MASKED: tl.constexpr, MAP: tl.constexpr, BANDED: tl.constexpr,
-    SEGMENTS: tl.constexpr, LANES: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Go over the queries from `start` to `stop`."""
-    for begin in tl.range(start, stop, SIZE, num_stages=STAGES):
-        begin = tl.multiple_of(begin, SIZE)
-        if EXACT:
-            scores = exact(
-                key, query, batch, kv_head, head, tile * TALL, begin, keys, queries,
-                stride_kb, stride_kh, stride_kn, stride_qb, stride_qh, stride_qn, TALL, SIZE, WIDTH, ROOM,
-            )  # fmt: skip
-        else:
-            q = bring(
-                query,
-                query_descriptor,
-                batch,
-                head,
-                begin,
-                queries,
-                stride_qb,
-                stride_qh,
-                stride_qn,
-                SIZE,
-                WIDTH,
-                ROOM,
-            )
-            scores = tl.dot(k, tl.trans(q))
-        row = begin + tl.arange(0, SIZE)
-        total = tl.load(level + row, mask=row < queries, other=0.0) if MASKED else tl.load(level + row)
-        scores = biased(scores, scale, slope, row[None, :] + move, position[:, None], SLOPED)
+    """Loop over the queries from `begin` to `end`."""
+    for start in tl.range(begin, end, SIZE, num_stages=STAGES):
+        start = tl.multiple_of(start, SIZE)
+        scores = products(k, keys, queries, block, start, TALL, SIZE, WIDTH, ROOM, EXACT)
+        row = start + tl.arange(0, SIZE)
+        total = tl.load(level + row, mask=row < queries.count, other=0.0) if MASKED else tl.load(level + row)
+        scores = biased(scores, pairs, block.slope, row[None, :], block.position[:, None])
         weights = tl.exp2(scores - total[None, :])
         if MASKED:
-            mine = row  # never read when there are no documents
-            if PACKED:
-                mine = tl.load(asking + row, mask=row < queries, other=-1)
-            weights = tl.where(meeting(row, nearest, farthest, asked, mine, PACKED), weights, 0.0)
+            weights = tl.where(visible(block, queries, row), weights, 0.0)
         if MAP == 0:
             got += summed(laned(weights, LANES))
         else:
-            inside = begin + SIZE < edge
+            inside = start + SIZE < edge
             if MAP == 1:  # bands end where tiles do
                 sums += summed(laned(weights, LANES))
                 if BANDED or not inside:  # a branch costs more than the rest of it
                     got, band, edge, sums = flush(
-                        got, band, sums, cells, entry, tile, tiles, height, queries, column, MAP, SEGMENTS
+                        got, band, sums, cells, height, queries.count, column, MAP, SEGMENTS
                     )
             elif inside:
                 sums += summed(laned(weights, LANES))
             else:
                 if MAP == 3:  # many bands in a tile
-                    while begin + SIZE > edge:
+                    while start + SIZE > edge:
                         sums += summed(laned(tl.where((row < edge)[None, :], weights, 0.0), LANES))
                         weights = tl.where((row < edge)[None, :], 0.0, weights)
                         got, band, edge, sums = flush(
-                            got, band, sums, cells, entry, tile, tiles, height, queries, column, MAP, SEGMENTS
+                            got, band, sums, cells, height, queries.count, column, MAP, SEGMENTS
                         )
                     sums += summed(laned(weights, LANES))
                 else:  # two bands, or one that ends with the tile
                     before = (row < edge)[None, :]
                     sums += summed(laned(tl.where(before, weights, 0.0), LANES))
                     got, band, edge, sums = flush(
-                        got, band, sums, cells, entry, tile, tiles, height, queries, column, MAP, SEGMENTS
+                        got, band, sums, cells, height, queries.count, column, MAP, SEGMENTS
                     )
                     sums += summed(laned(tl.where(before, 0.0, weights), LANES))
     return got, band, edge, sums
@@ -141,76 +93,43 @@ def gather(
 @triton.jit(do_not_specialize=["beside"])
 @no_type_check
 def keys_kernel(
-    query, query_descriptor, key, level, ranges, asking, asked, spans, slopes, received, cells,
-    queries, keys, heads, groups, share, beside, height, width,
-    stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, move, low, high,
+    query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
+    heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
+    beside, level, received, cells, height, width,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
-    SLOPED: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, PACKED: tl.constexpr, MAP: tl.constexpr,
-    BANDED: tl.constexpr, SEGMENTS: tl.constexpr, LANES: tl.constexpr,
-    STAGES: tl.constexpr,
+    MAP: tl.constexpr, BANDED: tl.constexpr, SEGMENTS: tl.constexpr, LANES: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """What TALL keys get from the queries of one head."""
-    tiles = tl.cdiv(keys, TALL)
-    entry, tile = turn(tiles, beside)
-    batch, head, kv_head = place(entry, heads, groups)
-    position = tile * TALL + tl.arange(0, TALL)
-    real = position < keys
-    first_query, last_query, first_key, last_key = limits(ranges, entry, queries, keys)
-    lowest = tl.maximum(tile * TALL, first_key)
-    highest = tl.minimum(tile * TALL + TALL, last_key) - 1
-    mine = asking
-    theirs = position  # never read when there are no documents
-    span = spans
-    if PACKED:
-        mine = asking + (entry // share).to(tl.int64) * queries
-        theirs = tl.load(asked + (entry // share).to(tl.int64) * keys + position, mask=real, other=-1)
-        span = spans + ((entry // share) * tiles + tile) * 2
-    # Seen from a key, a band of keys − queries is one of queries − keys the other way round.
-    start, open_start, open_stop, stop = stretch(
-        lowest, highest, first_query, last_query, -high, -low, span, SIZE, HIGH, LOW, PACKED
-    )
-    nearest, farthest = reach(position, first_query, last_query, -high, -low, HIGH, LOW)
-    slope = 0.0
-    if SLOPED:
-        slope = tl.load(slopes + entry)
-    k = 0  # never read where products are exact
-    if not EXACT:
-        k = bring(
-            key, None, batch, kv_head, tile * TALL, keys, stride_kb, stride_kh, stride_kn, TALL, WIDTH, ROOM
-        )
+    """What TALL keys get from the queries of one head. MAP: 0 none, bands of queries 1 of whole tiles, 2 at most two in
+    a tile, 3 many.
+    """
+    queries, keys, pairs = sides(
+        query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
+        heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
+    )  # fmt: skip
+    block = owned(keys, queries, pairs, None, beside, True, TALL, SIZE)
+    k = own_tile(keys, block, TALL, WIDTH, ROOM, EXACT)
     got = tl.zeros([TALL, LANES], tl.float32)
     sums = tl.zeros([TALL, LANES], tl.float32)
-    band = 0  # never read when there is no map
+    band = 0  # not read without a map
     edge = 0
-    column = position
+    column = block.position
     if MAP > 0:
-        band = (start.to(tl.int64) * height // queries).to(tl.int32)
-        edge = ending(band, height, queries)
-        columns = (position.to(tl.int64) * width // keys).to(tl.int32)
-        column = tl.where(
-            (position >= first_key) & (position < last_key),
-            columns - ((tile * TALL).to(tl.int64) * width // keys).to(tl.int32),
-            -1,
-        )
+        band = (block.start.to(tl.int64) * height // query_count).to(tl.int32)
+        edge = ending(band, height, query_count)
+        columns = (block.position.to(tl.int64) * width // key_count).to(tl.int32)
+        first = ((block.index * TALL).to(tl.int64) * width // key_count).to(tl.int32)
+        column = tl.where(counted(block), columns - first, -1)
+    level += block.entry.to(tl.int64) * query_count
+    place = (cells, block.entry, block.index, tl.cdiv(key_count, TALL))
     for part in tl.static_range(3):
-        # Before the open queries, the open ones, and after them: only the open ones may all look at all these keys.
-        if part == 0:
-            begin, end = start, open_start
-        elif part == 1:
-            begin, end = open_start, open_stop
-        else:
-            begin, end = open_stop, stop
+        begin, end = part_of(block.start, block.open_start, block.open_stop, block.stop, part)
         got, band, edge, sums = gather(
-            k, key, query, query_descriptor, level + entry.to(tl.int64) * queries, batch, head, kv_head,
-            position, nearest, farthest, mine, theirs, begin, end, queries, keys,
-            stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, slope, move, got, band, edge, sums,
-            cells, entry, tile, tiles, height, column,
-            TALL, SIZE, WIDTH, ROOM, EXACT, SLOPED, PACKED, part != 1, MAP, BANDED, SEGMENTS, LANES, STAGES,
+            k, queries, keys, pairs, block, level, begin, end, got, band, edge, sums, place, height, column,
+            part != 1, MAP, BANDED, SEGMENTS, LANES, STAGES,
+            TALL, SIZE, WIDTH, ROOM, EXACT,
         )  # fmt: skip
     if MAP > 0:  # noqa: SIM102  # the one is known to the compiler, the other is not
-        if (stop > start) & (band < height):
-            got, band, edge, sums = flush(
-                got, band, sums, cells, entry, tile, tiles, height, queries, column, MAP, SEGMENTS
-            )
-    seen = (position >= first_key) & (position < last_key)
-    tl.store(received + entry.to(tl.int64) * keys + position, tl.where(seen, tl.sum(got, 1), 0.0), mask=real)
+        if (block.stop > block.start) & (band < height):
+            got, band, edge, sums = flush(got, band, sums, place, height, query_count, column, MAP, SEGMENTS)
+    at = block.entry.to(tl.int64) * key_count + block.row
+    tl.store(received + at, tl.where(counted(block), tl.sum(got, 1), 0.0), mask=block.real)

@@ -10,7 +10,6 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.sight.evidence import Looking, Pooling, Question, Ranking, Receiving, Summing
 from regard.sight.kernels import launch
-from regard.sight.kernels.collecting import collect
 from regard.sight.kernels.kernel_mask import kernel_call
 
 
@@ -37,12 +36,9 @@ def answer(
     told, count = kernel_call(call), max((q.count for q in ranking), default=0)
     level = None if level is None else level.reshape(told.entries, -1)
     known = None if level is None else level * math.log2(math.e)
-    at_once = known is not None and launch.fits_once(told, None) and bool(receiving or pooling)
+    at_once = known is not None and launch.fits_single_pass(told, None) and bool(receiving or pooling)
     if known is None or count > launch.FEW or (not at_once and looking):
-        if 0 < count <= launch.FEW:
-            rows = launch.heaviest(told, count)
-        else:
-            rows = launch.look(told, known, top=count)
+        rows = launch.look(told, None if count else known, top=count)
         _rank(ranking, rows)
         known = rows.level if known is None else known
         for asked in looking:
@@ -50,15 +46,17 @@ def answer(
             asked.entropy, asked.peak = rows.entropy, rows.peak
         looking = []
     elif ranking:
-        _rank(ranking, launch.heaviest(told, count, known))
-    size = next(((q.height, q.width) for q in pooling if launch.fits_once(told, (q.height, q.width))), None)
+        _rank(ranking, launch.look(told, known, top=count))
+    size = next(
+        ((q.height, q.width) for q in pooling if launch.fits_single_pass(told, (q.height, q.width))), None
+    )
     size = size if at_once else None
     received: Tensor | None = None
     for pooled in pooling:
         if (pooled.height, pooled.width) != size:
-            received, pooled.cells = collect(told, known, (pooled.height, pooled.width))
+            received, pooled.cells = launch.collect(told, known, (pooled.height, pooled.width))
     if level is not None and at_once and (looking or size or received is None):
-        found = launch.once(told, known, size)
+        found = launch.single_pass(told, known, size)
         received = found.received
         for asked in looking:
             asked.logsumexp, asked.entropy, asked.peak = level, found.entropy, found.peak
@@ -67,7 +65,7 @@ def answer(
                 pooled.cells = found.cells
     for got in receiving:
         if received is None:
-            received = collect(told, known)[0]
+            received = launch.collect(told, known)[0]
         got.received = received
     return left
 

@@ -99,3 +99,18 @@ def _within(band: int) -> int:
 def room_of(call: KernelCall) -> int:
     """Numbers of a query in a tile: a power of two."""
     return max(16, 1 << (call.query.shape[-1] - 1).bit_length())
+
+
+def bands_in_tiles(size: tuple[int, int] | None, queries: int, tile: int) -> int:
+    """How bands of queries and tiles meet: 0 without bands, 1 in whole tiles, 2 at most two in a tile, 3 many."""
+    if size is None:
+        return 0
+    tall, uneven = divmod(queries, size[0])
+    return 1 if not uneven and tall % tile == 0 else 2 if tall >= tile else 3
+
+
+def columns_in_tile(keys: int, width: int, tall: int) -> int:
+    """The most columns of a map that are in one tile of keys, as a power of two."""
+    start = torch.arange(0, keys, tall, device="cpu")
+    last = ((start + tall).clamp_max(keys) - 1) * width // keys
+    return 1 << int((last - start * width // keys).max()).bit_length()

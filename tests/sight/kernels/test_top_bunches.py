@@ -31,18 +31,18 @@ def test_keys_of_one_lane(columns: list[int], parts: int, monkeypatch: pytest.Mo
     told, weights = kernel_call(call), written(call)
     for level in (None, launch.look(told).level):
         assert tilings.tiling_of(told, "top").parts == parts
-        found = launch.heaviest(told, 8, level)
+        found = launch.look(told, level, top=8)
         assert (found.keys == torch.tensor(columns[::-1])).all()
         close(found.weights, weights[0].topk(8).values)
 
 
 @pytest.mark.parametrize("cached", [0, 3, 100], ids=["alone", "three of four", "all"])
 def test_entries_beside_one_another(cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.sight.kernels import arguments  # wants Triton
+    from regard.sight.kernels import launch  # wants Triton
 
     call = random_call(causal(), torch.float16, kv_heads=2)
-    monkeypatch.setattr(arguments, "CACHED", cached * call.key[0, 0].nbytes)
-    assert arguments.beside(kernel_call(call), call.key) == {0: 1, 3: 3, 100: 4}[cached]
+    monkeypatch.setattr(launch, "CACHED", cached * call.key[0, 0].nbytes)
+    assert launch._beside(kernel_call(call), call.key) == {0: 1, 3: 3, 100: 4}[cached]
     weights = written(call)
     summing, ranking, pooling = (
         evidence.Summing(call),

@@ -1,0 +1,151 @@
+"""Up to 8 top keys of each query, without a loop that waits for the slowest row.
+
+The n top keys are in those n bunches of keys whose largest scores are the largest. A lane of a tensor core holds
+one bunch of every tile, or two, so a tile costs a maximum or two and one slot in a list of the lane. Two bunches have
+one slot, that of the better: if it is not among the n best, neither is the other. Only the bunches that are left at
+the end are searched key by key, by the sift kernel.
+"""
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+
+from regard.sight.kernels.program_blocks import heads_of, limits, reach, sides
+from regard.sight.kernels.score_tiles import HIDDEN, biased, load_tile
+
+
+@triton.jit
+@no_type_check
+def halves(scores):
+    """The largest of each half of what every lane has of a tile."""
+    tall: tl.constexpr = scores.shape[0]
+    runs: tl.constexpr = scores.shape[1]
+    lanes: tl.constexpr = scores.shape[2]
+    tops = tl.max(tl.reshape(scores, (tall, 2, runs // 2, lanes, 2)), 2)
+    half = tl.arange(0, 2)[None, :, None, None]
+    # Pairs come last, since the lists have the layout of what is left before them.
+    first = tl.max(tl.max(tl.where(half == 0, tops, HIDDEN), 1), 2)
+    second = tl.max(tl.max(tl.where(half == 1, tops, HIDDEN), 1), 2)
+    return first, second
+
+
+@triton.jit
+@no_type_check
+def no_bunches(TALL: tl.constexpr, LANES: tl.constexpr, SLOTS: tl.constexpr):
+    """Empty lists: the best score of each bunch, that of the other bunch of its slot, and where it begins."""
+    slots = tl.arange(0, SLOTS)[None, None, :]
+    nothing = tl.full([TALL, LANES, SLOTS], HIDDEN, tl.float32).to(tl.int32, bitcast=True)
+    best = ((nothing & ~(SLOTS - 1)) | slots).to(tl.float32, bitcast=True)
+    other = tl.full([TALL, LANES, SLOTS], HIDDEN, tl.float32)
+    where = tl.full([TALL, LANES, SLOTS], -1, tl.int32)
+    return best, other, where
+
+
+@triton.jit
+@no_type_check
+def remember(best, where, value, start, SLOTS: tl.constexpr):
+    """Replace the least of each lane by a value, if it is larger. Values carry their slot in their last bits.
+
+    Returns the lists, and which slots were replaced.
+    """
+    least = tl.min(best, 2)
+    bits = least.to(tl.int32, bitcast=True) & (SLOTS - 1)
+    value = ((value.to(tl.int32, bitcast=True) & ~(SLOTS - 1)) | bits).to(tl.float32, bitcast=True)
+    put = (best == least[:, :, None]) & (value > least)[:, :, None]
+    return tl.where(put, value[:, :, None], best), tl.where(put, start, where), put
+
+
+@triton.jit
+@no_type_check
+def store_bunches(
+    bunch, at, real, best, other, where,
+    LANES: tl.constexpr, SLOTS: tl.constexpr, PARTS: tl.constexpr, SIZE: tl.constexpr,
+):  # fmt: skip
+    """Store the first key of each of the SLOTS best bunches of all lanes."""
+    TALL: tl.constexpr = best.shape[0]
+    lane = tl.zeros([TALL, LANES, SLOTS], tl.int32) + 2 * tl.arange(0, LANES)[None, :, None]
+    if PARTS == 2:
+        first = (where & ~1) + (where & 1) * (SIZE // 2) + lane
+        second = (where & ~1) + (1 - (where & 1)) * (SIZE // 2) + lane
+        second = tl.reshape(tl.where(where >= 0, second, -1), (TALL, LANES * SLOTS))
+        other = tl.reshape(other, (TALL, LANES * SLOTS))
+    else:
+        first = where + lane
+    first = tl.reshape(tl.where(where >= 0, first, -1), (TALL, LANES * SLOTS))
+    best = tl.reshape(best, (TALL, LANES * SLOTS))
+    for slot in range(SLOTS):
+        if PARTS == 2:
+            greatest = tl.max(tl.maximum(best, other), 1)[:, None]
+            chosen = tl.maximum(
+                tl.where(best == greatest, first, -1), tl.where(other == greatest, second, -1)
+            )
+        else:
+            greatest = tl.max(best, 1)[:, None]
+            chosen = tl.where(best == greatest, first, -1)
+        chosen = tl.max(chosen, 1)
+        tl.store(bunch + at * SLOTS + slot, chosen, mask=real)
+        best = tl.where(first == chosen[:, None], 2 * HIDDEN, best)
+        if PARTS == 2:
+            other = tl.where(second == chosen[:, None], 2 * HIDDEN, other)
+
+
+@triton.jit
+@no_type_check
+def sift_kernel(
+    query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
+    heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
+    level, bunch, top_keys, top_weights,
+    TALL: tl.constexpr, BUNCH: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, TOP: tl.constexpr,
+    SLOTS: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """The top keys among the bunches that were left of TALL queries."""
+    queries, keys, pairs = sides(
+        query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
+        heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
+    )  # fmt: skip
+    blocks = tl.cdiv(query_count, TALL)
+    entry = tl.program_id(0) // blocks
+    block = tl.program_id(0) % blocks
+    batch, head, kv_head = heads_of(entry, pairs, False)
+    row = block * TALL + tl.arange(0, TALL)
+    real = row < query_count
+    at = entry.to(tl.int64) * query_count + row
+    first_query, last_query, first_key, last_key = limits(entry, queries, keys, pairs, False)
+    nearest, farthest = reach(row, first_key, last_key, low, high)
+    here = tl.load(level + at, mask=real, other=-float("inf"))
+    looking = (here != -float("inf")) & (row >= first_query) & (row < last_query)
+    slope = None
+    if slopes is not None:
+        slope = tl.load(slopes + entry)
+    keys_here = key + batch.to(tl.int64) * stride_kb + kv_head.to(tl.int64) * stride_kh
+    COUNT: tl.constexpr = SLOTS * BUNCH
+    STEP: tl.constexpr = ROOM if ROOM * COUNT < 2048 else 2048 // COUNT  # numbers of a key at a time
+    candidate = tl.arange(0, COUNT)
+    within = candidate % BUNCH
+    within = (within // 2) * (2 * LANES) + within % 2  # as a tensor core deals out columns
+    first = tl.load(bunch + at[:, None] * SLOTS + (candidate // BUNCH)[None, :], mask=real[:, None], other=-1)
+    column = first + within[None, :]
+    met = (column >= nearest[:, None]) & (column < farthest[:, None]) & (first >= 0) & looking[:, None]
+    if query_ids is not None:
+        documents = (entry // share).to(tl.int64)
+        mine = tl.load(query_ids + documents * query_count + row, mask=real, other=-1)
+        theirs = tl.load(key_ids + documents * key_count + column, mask=met, other=-1)
+        met = met & (theirs == mine[:, None]) & (theirs >= 0)
+    products = tl.zeros([TALL, COUNT, STEP], tl.float32)
+    for begin in tl.static_range(0, ROOM, STEP):
+        of_query = load_tile(queries, None, batch, head, block * TALL, TALL, WIDTH - begin, STEP, begin)
+        parts = begin + tl.arange(0, STEP)[None, None, :]
+        at_keys = keys_here + column.to(tl.int64)[:, :, None] * stride_kn + parts
+        of_key = tl.load(at_keys, mask=met[:, :, None] & (parts < WIDTH), other=0.0)
+        products += of_query.to(tl.float32)[:, None, :] * of_key.to(tl.float32)
+    scores = biased(tl.sum(products, 2), pairs, slope, row[:, None], column)
+    scores = tl.where(met, scores, HIDDEN)
+    for rank in range(TOP):
+        greatest = tl.max(scores, 1)
+        found = tl.min(tl.where(scores == greatest[:, None], column, 2147483647), 1)
+        heavy = looking & (greatest > 0.5 * HIDDEN)
+        weight = tl.where(heavy, tl.exp2(greatest - tl.where(looking, here, 0.0)), 0.0)
+        tl.store(top_weights + at * TOP + rank, weight, mask=real)
+        tl.store(top_keys + at * TOP + rank, tl.where(weight > 0, found, -1).to(tl.int64), mask=real)
+        scores = tl.where(column == found[:, None], 2 * HIDDEN, scores)
