@@ -43,7 +43,7 @@ def test_a_log_becomes_points_over_updates(tmp_path):
     assert history.loss == [(1, 3.0), (2, None)]
     assert history.rate == [(1, 0.1), (2, 0.2)]
     assert history.evaluated == {"loss": [(2, 2.5), (4, 2.0)], "bleu": [(2, 11.0), (4, None)]}
-    assert history.last == 4
+    assert history.ends == (0.0, 4)
 
 
 def test_each_kind_of_number_has_a_chart_on_one_axis(tmp_path):
@@ -90,8 +90,8 @@ def test_a_last_line_that_is_cut_off_is_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        ("", "tells of no update"),
-        ('{"event": "update"', "tells of no update"),
+        ("", "has no update"),
+        ('{"event": "update"', "has no update"),
         (
             '{"event": "up\n{"event": "update", "step": 1, "loss": 1}\n',
             r"log\.jsonl:1: this is not a line of JSON",

@@ -1,6 +1,5 @@
 """An alignment: which source words each target word was made from, over the weights that say so."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from regard.sight.pictures.amounts import Weights, amounts
 from regard.sight.pictures.colours import FAINT, INK, MARKED, PAPER
 from regard.sight.pictures.font import length
 from regard.sight.pictures.heatmap import Heatmap, heatmap
-from regard.sight.pictures.scene import NOTE, Box, Circle, Drawing, Label, Mark, Scene
+from regard.sight.pictures.scene import NOTE, Box, Circle, Drawing, Label, Mark, Scene, page
 
 Pairs = Iterable[tuple[int, int]]
 MOST = 256  # words: beyond, no mark is seen in its cell
@@ -43,8 +42,7 @@ class AlignmentMap(Drawing):
                 marks += _mark(kind, x - 3, y - 3, 20) if kind == "link" else _mark(kind, x, y, 14)
                 marks.append(Label(x + 21, y + 6.5, text, NOTE, FAINT))
                 x += 21 + length(text, NOTE) + 24
-        width, height = max(layout.width, math.ceil(x)), layout.height + math.ceil(_LEGEND)
-        return Scene(width=width, height=height, title=self.picture.title, marks=marks)
+        return page(self.picture.title, marks, max(layout.width, x), layout.height + _LEGEND)
 
     def terminal(self) -> RenderableType:
         """The picture for a rich console: ● a link, □ surely and ◌ possibly one in the reference."""

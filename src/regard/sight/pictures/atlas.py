@@ -13,7 +13,7 @@ from regard.sight.pictures.amounts import Weights, amounts, levels, positive
 from regard.sight.pictures.colours import FAINT, HATCH, shade
 from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import amount, plain
-from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Pixels, Scene, head
+from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Pixels, Scene, head, page
 
 MOST = (48, 64)  # layers and heads on one page
 _CELLS = 512  # along an edge of a map
@@ -58,11 +58,8 @@ class Atlas(Drawing):
                 marks += self._tile(layer, index, (x, y, wide, high), small)
             y += high + (small + 10 if self.numbers else 8)
         foot, end = self._foot(left, y + 4)
-        # Kind by kind, since shapes are drawn together.
-        marks = sorted(marks + foot, key=lambda mark: [Pixels, Box, Label].index(type(mark)))
         width = max(left + len(self.heads) * pitch, end, reach) + MARGIN
-        height = y + 4 + NOTE + MARGIN
-        return Scene(width=math.ceil(width), height=math.ceil(height), title=self.title, marks=marks)
+        return page(self.title, [*marks, *foot], width, y + 4 + NOTE + MARGIN)
 
     def terminal(self) -> RenderableType:
         """The atlas for a rich console, two cells to a character."""

@@ -12,7 +12,7 @@ from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, HUES, INK
 from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import plain
-from regard.sight.pictures.scene import MARGIN, Box, Drawing, Label, Mark, Scene, Stroke, head
+from regard.sight.pictures.scene import MARGIN, Box, Drawing, Label, Mark, Scene, Stroke, head, page
 
 _TEXT, _ROW, _BAR = 13.0, 21.0, 13.0
 _GAP = 14.0  # between groups
@@ -46,7 +46,7 @@ class Bars(Drawing):
 
     def scene(self) -> Scene:
         """Title, then the groups from top to bottom."""
-        marks, y, reach = head(plain(self.title, 96), plain(self.note, 160))
+        marks, y, reach = head(self.title, self.note)
         left = (
             MARGIN + max(length(plain(bar.name, 32), _TEXT) for _, bars in self.groups for bar in bars) + 12
         )
@@ -62,12 +62,7 @@ class Bars(Drawing):
                 marks += self._drawn(bar, left, y + _ROW / 2, scale, end)
                 right = max(right, end + length(plain(bar.said, 48), _TEXT))
                 y += _ROW
-        return Scene(
-            width=math.ceil(max(right, reach) + MARGIN),
-            height=math.ceil(y + MARGIN),
-            title=plain(self.title, 96),
-            marks=marks,
-        )
+        return page(self.title, marks, max(right, reach) + MARGIN, y + MARGIN)
 
     def terminal(self) -> RenderableType:
         """The bars in characters."""

@@ -1,6 +1,5 @@
 """A chart: numbers that change along an axis, as lines, each named where it ends."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from regard.sight.pictures.colours import FAINT, HUES, INK
 from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import plain
 from regard.sight.pictures.plot import DASHES, NUMBERS, Plot, Series, symbol
-from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Scene, Stroke, head
+from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Scene, Stroke, head, page
 from regard.sight.pictures.ticks import Axis, Kind, axis
 
 _TEXT = 13.0
@@ -40,20 +39,15 @@ class Chart(Drawing):
         if self.log and self.percent:
             raise RegardError("log=True and percent=True: an axis has one of them")
         if len(self.named()) > len(HUES):
-            raise RegardError(f"{len(self.named())} series: a chart tells at most {len(HUES)} apart")
-        if not any(series.runs() for series in self.series):
-            raise RegardError(
-                f"the chart {self.title or self.y!r} has no point to draw: every value is missing"
-            )
-        places = [place for series in self.series for run in series.runs() for place in run]
-        for name, log, values in (
-            ("log", self.log, [y for _, y in places]),
-            ("log_x", self.log_x, [x for x, _ in places]),
-        ):
+            raise RegardError(f"{len(self.named())} series: a chart keeps at most {len(HUES)} apart")
+        xs, ys = self._values()
+        if not xs:
+            name = self.title or self.y
+            raise RegardError(f"the chart {name!r} has no point to draw: every value is missing")
+        for name, log, values in (("log", self.log, ys), ("log_x", self.log_x, xs)):
             if log and min(values) <= 0:
-                raise RegardError(
-                    f"{name}=True with a value of {min(values):g}: a logarithmic axis has positive values only"
-                )
+                least = f"{name}=True with a value of {min(values):g}"
+                raise RegardError(f"{least}: a logarithmic axis has positive values only")
 
     def named(self) -> list[Series]:
         """The series with a name of their own, in the order of their colours."""
@@ -61,18 +55,15 @@ class Chart(Drawing):
 
     def axes(self) -> tuple[Axis, Axis]:
         """Those of x and of y."""
-        places = [place for series in self.series for run in series.runs() for place in run]
-        xs = [x for x, _ in places] if self.across is None else list(self.across)
+        xs, ys = self._values()
         kind: Kind = "log" if self.log else "percent" if self.percent else "plain"
-        count = max(3, round(self.height / 55))
         along: Kind = "log" if self.log_x else "plain"
-        return axis(xs, kind=along, count=max(2, round(self.width / 90)), tight=True), axis(
-            [y for _, y in places], kind=kind, count=count
-        )
+        across = axis(self.across or xs, kind=along, count=max(2, round(self.width / 90)), tight=True)
+        return across, axis(ys, kind=kind, count=max(3, round(self.height / 55)))
 
     def scene(self) -> Scene:
         """Title, the name of y, the plot with the names of its lines at their ends, the name of x."""
-        marks, top, reach = head(plain(self.title, 96), plain(self.note, 160))
+        marks, top, reach = head(self.title, self.note)
         across, up = self.axes()
         if self.y:
             marks.append(Label(MARGIN, top + _TEXT / 2, plain(self.y, 48), _TEXT, FAINT))
@@ -93,18 +84,18 @@ class Chart(Drawing):
             middle = plot.left + plot.width / 2
             marks.append(Label(middle, bottom + _TEXT / 2, plain(self.x, 48), _TEXT, FAINT, anchor="middle"))
             bottom += _TEXT + 4
-        return Scene(
-            width=math.ceil(max(right + MARGIN, reach + MARGIN)),
-            height=math.ceil(bottom + MARGIN / 2),
-            title=plain(self.title, 96),
-            marks=marks,
-        )
+        return page(self.title, marks, max(right, reach) + MARGIN, bottom + MARGIN / 2)
 
     def terminal(self) -> RenderableType:
         """The chart in dots of braille, as wide as the console."""
         from regard.sight.pictures.terminal_chart import TerminalChart
 
         return TerminalChart(self)
+
+    def _values(self) -> tuple[list[float], list[float]]:
+        """Every x and every y that is there."""
+        places = [place for series in self.series for run in series.runs() for place in run]
+        return [x for x, _ in places], [y for _, y in places]
 
     def _colour(self, series: Series) -> int:
         named = self.named()
@@ -116,17 +107,13 @@ class Chart(Drawing):
     def _names(self, plot: Plot, names: list[str]) -> list[Mark]:
         """Names right of the plot, each as near to the end of its line as the others let it be."""
         ends = [series.runs()[-1][-1][1] if series.runs() else plot.up.low for series in self.named()]
-        rows = spread(
-            [plot.place(plot.across.low, end)[1] for end in ends], _ROW, (plot.top, plot.top + plot.height)
-        )
+        heights = [plot.place(plot.across.low, end)[1] for end in ends]
+        rows = spread(heights, _ROW, (plot.top, plot.top + plot.height))
         marks: list[Mark] = []
         x = plot.left + plot.width + 14
         for number, (series, name, y) in enumerate(zip(self.named(), names, rows, strict=True)):
-            ink = HUES[number]
-            if series.look == "line":
-                marks.append(Stroke(((x, y), (x + _SAMPLE, y)), 2.0, ink, dashes=DASHES[number]))
-            else:
-                marks.append(symbol((x + _SAMPLE / 2, y), number))
+            line = Stroke(((x, y), (x + _SAMPLE, y)), 2.0, HUES[number], dashes=DASHES[number])
+            marks.append(line if series.look == "line" else symbol((x + _SAMPLE / 2, y), number))
             marks.append(Label(x + _SAMPLE + 8, y, name, _TEXT, INK))
         return marks
 
@@ -135,9 +122,8 @@ def spread(wanted: Sequence[float], apart: float, between: tuple[float, float]) 
     """Places at least so far apart and, if they all fit, between two bounds, each near where it is wanted."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     found = [0.0] * len(wanted)
-    least = (
-        between[0] + apart / 2 if (len(wanted) - 1) * apart <= between[1] - between[0] - apart else between[0]
-    )
+    fits = len(wanted) * apart <= between[1] - between[0]
+    least = between[0] + apart / 2 if fits else between[0]
     for index in order:
         found[index] = max(wanted[index], least)
         least = found[index] + apart

@@ -44,7 +44,7 @@ FAINT: Colour = (116, 110, 126)
 HIDDEN: Colour = (233, 231, 236)  # a cell that may not be looked at
 HATCH: Colour = (205, 201, 211)  # the lines across it
 MARKED: Colour = (0, 128, 148)  # around a cell of a heat map: a hue its ramp does not have
-# Kinds, told apart with any eye and about equally strong on paper: after Okabe and Ito (2008), without their yellow.
+# Kinds, distinct to any eye and about equally strong on paper: after Okabe and Ito (2008), without their yellow.
 HUES: tuple[Colour, ...] = (
     (0, 114, 178),  # blue
     (213, 94, 0),  # vermilion

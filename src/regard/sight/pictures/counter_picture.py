@@ -1,6 +1,5 @@
 """The counter's picture: the digits, the weight on each, what each sends, the answer; and how it learned."""
 
-import math
 from dataclasses import dataclass
 from os import PathLike
 
@@ -20,7 +19,7 @@ from regard.sight.pictures.colours import FAINT, HATCH, HUES, INK, code, colour,
 from regard.sight.pictures.curves import loss_of
 from regard.sight.pictures.font import length
 from regard.sight.pictures.panels import Panels
-from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Scene, Stroke, head
+from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Scene, Stroke, head, page
 
 MOST = 32  # samples
 _CELL, _APART = 40.0, 20.0
@@ -51,15 +50,8 @@ class Counting(Drawing):
         for row in range(len(self.digits)):
             marks += self._row(row, top + row * step)
             marks += self._answer(row, right, top + row * step)
-        # Shapes are painted together, so they come before the words over them.
-        marks = sorted(marks, key=lambda mark: isinstance(mark, Label))
         width = max(reach, right + length("yes, 100.0 %", 19.0)) + MARGIN
-        return Scene(
-            width=math.ceil(width),
-            height=math.ceil(top + len(self.digits) * step - _APART + MARGIN / 2),
-            title="More 4s than 2s?",
-            marks=marks,
-        )
+        return page("More 4s than 2s?", marks, width, top + len(self.digits) * step - _APART + MARGIN / 2)
 
     def terminal(self) -> RenderableType:
         """A table for a rich console: the digits on their weights, and the values under them."""
@@ -141,7 +133,7 @@ class Counting(Drawing):
 def counting(
     model: Counter, batch: Labelled | Sequences, *, log: str | PathLike[str] | None = None
 ) -> Panels:
-    """What a counter looks at in some samples, what it is told there and what it answers; with a log, how it learned.
+    """What a counter looks at in some samples, what the digits send and what it answers; with a log, how it learned.
 
     A digit sends a few numbers. They are shown as one: how far along the line from what a 2 sends to what a 4
     sends, which is what the answer depends on, with the middle of the two at 0.

@@ -29,9 +29,10 @@ class History:
     evaluated: dict[str, list[Point]] = field(default_factory=dict)  # by metric
 
     @property
-    def last(self) -> float:
-        """The last update that is told of."""
-        return max(points[-1][0] for points in (self.loss, self.rate, *self.evaluated.values()) if points)
+    def ends(self) -> tuple[float, float] | None:
+        """Of the axis of updates: 0 and the last one of the log."""
+        last = max(points[-1][0] for points in (self.loss, self.rate, *self.evaluated.values()) if points)
+        return (0.0, last) if last > 0 else None
 
 
 def curves_of(log: str | PathLike[str], *, title: str = "") -> Panels:
@@ -40,25 +41,22 @@ def curves_of(log: str | PathLike[str], *, title: str = "") -> Panels:
     The training loss is drawn for every update, pale, and smoothed; the validation loss and other metrics have a
     point for every evaluation.
     """
-    history, ends = _read(log)
-    charts = [*_losses(history, ends), *_metrics(history, ends), *_rates(history, ends)]
+    history = read_history(Path(log))
+    charts = [*_losses(history), *_metrics(history)]
+    if any(value is not None for _, value in history.rate):
+        rate = [Series(name="", points=history.rate)]
+        charts.append(Chart(y="learning rate", series=rate, height=70.0, across=history.ends))
     if not charts:
-        raise RegardError(f"{log} tells of no number that could be drawn")
+        raise RegardError(f"{log} has no number that could be drawn")
     return Panels(parts=[*charts[:-1], replace(charts[-1], x="updates")], title=title)  # one axis for all
 
 
 def loss_of(log: str | PathLike[str]) -> Chart:
     """The loss alone."""
-    found = _losses(*_read(log))
+    found = _losses(read_history(Path(log)))
     if not found:
-        raise RegardError(f"{log} tells of no loss that could be drawn")
+        raise RegardError(f"{log} has no loss that could be drawn")
     return replace(found[0], x="updates")
-
-
-def _read(log: str | PathLike[str]) -> tuple[History, tuple[float, float] | None]:
-    """What a log tells, and the ends of the axis of its updates."""
-    history = read_history(Path(log))
-    return history, (0.0, history.last) if history.last > 0 else None
 
 
 def read_history(path: Path) -> History:
@@ -73,7 +71,7 @@ def read_history(path: Path) -> History:
             for name, value in entry.get("metrics", {}).items():
                 history.evaluated.setdefault(name, []).append((step, _number(value)))
     if not history.loss and not history.evaluated:
-        raise RegardError(f"{path} tells of no update and no evaluation: there are no curves to draw")
+        raise RegardError(f"{path} has no update and no evaluation: there are no curves to draw")
     return history
 
 
@@ -82,17 +80,14 @@ def smoothed(points: Sequence[Point], around: int, *, log: bool = False) -> list
 
     For a logarithmic axis it is the geometric mean: the line then runs through the middle of what is seen.
     """
-    known = [y is not None and math.isfinite(y) for _, y in points]
-    values = [
-        (math.log(y) if log else y) if y is not None and good else 0.0
-        for (_, y), good in zip(points, known, strict=True)
-    ]
-    totals, counts = [0.0, *accumulate(values)], [0, *accumulate(known)]
+    known = [None if y is None or not math.isfinite(y) else math.log(y) if log else y for _, y in points]
+    totals = [0.0, *accumulate(y or 0.0 for y in known)]
+    counts = [0, *accumulate(y is not None for y in known)]
     found: list[Point] = []
-    for place, ((x, _), good) in enumerate(zip(points, known, strict=True)):
+    for place, (x, _) in enumerate(points):
         first, last = max(0, place - around), min(len(points), place + around + 1)
         mean = (totals[last] - totals[first]) / max(1, counts[last] - counts[first])
-        found.append((x, (math.exp(mean) if log else mean) if good else None))
+        found.append((x, None if known[place] is None else math.exp(mean) if log else mean))
     return found
 
 
@@ -119,7 +114,7 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _losses(history: History, ends: tuple[float, float] | None) -> list[Chart]:
+def _losses(history: History) -> list[Chart]:
     trained = [value for _, value in history.loss if value is not None]
     validated = history.evaluated.get("loss", [])
     values = trained + [value for _, value in validated if value is not None]
@@ -134,10 +129,12 @@ def _losses(history: History, ends: tuple[float, float] | None) -> list[Chart]:
         series.append(Series(name="training", points=smoothed(history.loss, around, log=steep)))
     if validated:
         series.append(Series(name="validation", points=validated, look="points"))
-    return [Chart(y="loss" + (", logarithmic" if steep else ""), series=series, log=steep, across=ends)]
+    return [
+        Chart(y="loss" + (", logarithmic" if steep else ""), series=series, log=steep, across=history.ends)
+    ]
 
 
-def _metrics(history: History, ends: tuple[float, float] | None) -> list[Chart]:
+def _metrics(history: History) -> list[Chart]:
     """The shares on one chart, scores of up to 100 on another."""
     shares = {name: points for name, points in history.evaluated.items() if name in _SHARES}
     scores = {name: points for name, points in history.evaluated.items() if name not in (*_SHARES, *_LOSSES)}
@@ -150,12 +147,7 @@ def _metrics(history: History, ends: tuple[float, float] | None) -> list[Chart]:
         ]
         if series:
             label = "validation" if percent else "validation score"
-            charts.append(Chart(y=label, series=series[:8], percent=percent, height=130.0, across=ends))
+            charts.append(
+                Chart(y=label, series=series[:8], percent=percent, height=130.0, across=history.ends)
+            )
     return charts
-
-
-def _rates(history: History, ends: tuple[float, float] | None) -> list[Chart]:
-    if not any(value is not None for _, value in history.rate):
-        return []
-    series = [Series(name="", points=history.rate)]
-    return [Chart(y="learning rate", series=series, height=70.0, across=ends)]

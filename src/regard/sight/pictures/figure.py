@@ -17,7 +17,7 @@ from regard.sight.seen import Seen
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MANY = 60  # labels along an edge: beyond, they would lie on one another
+_MANY = 60  # labels along an edge: beyond, they would overlap
 
 
 def plot(picture: Heatmap | AlignmentMap | Atlas | Seen | Layer) -> "Figure":

@@ -15,7 +15,7 @@ from regard.sight.pictures.amounts import Weights, amounts, levels, positive
 from regard.sight.pictures.colours import FAINT, HATCH, INK, shade
 from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import amount, plain
-from regard.sight.pictures.scene import MARGIN, Box, CellGrid, Drawing, Label, Mark, Pixels, Scene, head
+from regard.sight.pictures.scene import MARGIN, Box, CellGrid, Drawing, Label, Mark, Pixels, Scene, head, page
 
 MOST = 2048  # cells along an edge: beyond, no screen shows them apart
 _LARGEST, _PICTURE = 36, 600  # a cell, and all of them together
@@ -113,7 +113,7 @@ class Heatmap(Drawing):
             said=self._said,
         )
         marks += [*self._labels(layout), cells, *self._scale(layout)]
-        return Scene(width=layout.width, height=layout.height, title=self.title, marks=marks)
+        return page(self.title, marks, layout.width, layout.height)
 
     def terminal(self, *, compact: bool = False) -> RenderableType:
         """The picture for a rich console: with labels, or compact, without and two queries a line."""

@@ -16,7 +16,7 @@ from regard.sight.pictures.colours import FAINT, INK
 from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import amount, plain
 from regard.sight.pictures.photo import Photo, photo
-from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Pixels, Scene, head
+from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Pixels, Scene, head, page
 
 MOST = 64  # words
 _PAGE, _LARGEST, _SEVERAL = (
@@ -77,7 +77,7 @@ class Overlay(Drawing):
         rows = -(-len(shown) // across)
         bottom = top + (rows - 1) * pitch + high + (1.5 * _TEXT if spoken and not self.wide else 0) + MARGIN
         width = max(left + min(across, len(shown)) * (wide + _GAP) - _GAP, reach) + MARGIN
-        return Scene(width=math.ceil(width), height=math.ceil(bottom), title=self.title, marks=marks)
+        return page(self.title, marks, width, bottom)
 
     def terminal(self) -> RenderableType:
         """The pictures for a rich console, two pixels to a character; only the weights where there is no colour."""
@@ -106,7 +106,7 @@ class Overlay(Drawing):
         return spread
 
     def _size(self, page: float) -> tuple[int, int, int]:
-        """The width and height of each picture, and how many stand in a row."""
+        """The width and height of each picture, and how many are in a row."""
         height, width = self.image.shape[:2]
         count = len(self.words) + 1 if self.words[0] else 1
         rows = count if self.wide else math.ceil(count / 6)

@@ -1,6 +1,5 @@
 """Several pictures on one page: under one another, or heat maps in rows and columns."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, zip_longest
@@ -11,7 +10,7 @@ from rich.text import Text
 from regard.errors import RegardError
 from regard.sight.pictures.heatmap import Heatmap
 from regard.sight.pictures.labels import plain
-from regard.sight.pictures.scene import Drawing, Mark, Scene, head, moved
+from regard.sight.pictures.scene import MARGIN, Drawing, Mark, Scene, head, moved, page
 
 _CELL, _MAP = 18, 240  # of a sheet: the largest cell, and the largest map
 
@@ -30,11 +29,10 @@ class Panels(Drawing):
 
     def scene(self) -> Scene:
         """The pictures under a common title."""
-        marks, y, reach = head(plain(self.title, 96), plain(self.note, 160))
+        marks, y, reach = head(self.title, self.note)
         start = y - 10 if self.title or self.note else 0.0  # each picture brings a margin
         found, width, height = _placed([[part.scene()] for part in self.parts], start)
-        size = (math.ceil(max(width, reach)), math.ceil(height))
-        return Scene(width=size[0], height=size[1], title=plain(self.title, 96), marks=marks + found)
+        return page(self.title, marks + found, max(width, reach + MARGIN), height)
 
     def terminal(self) -> RenderableType:
         """The pictures for a rich console, one after another."""
@@ -54,8 +52,7 @@ class Sheet(Drawing):
         most = max(max(picture.weights.shape) for row in self.rows for picture in row)
         cell = max(1, min(_CELL, _MAP // most))
         scenes = [[each.scene(each.layout(cell=cell, angle=90.0)) for each in row] for row in self.rows]
-        marks, width, height = _placed(scenes)
-        return Scene(width=math.ceil(width), height=math.ceil(height), title="", marks=marks)
+        return page("", *_placed(scenes))
 
     def terminal(self) -> RenderableType:
         """The maps for a rich console, one after another under their titles."""

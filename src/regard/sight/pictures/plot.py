@@ -15,15 +15,8 @@ Place = tuple[float, float]
 
 NUMBERS = 11.5  # the size of the numbers along the axes
 DASHES: tuple[tuple[float, ...], ...] = (
-    (),
-    (7, 5),
-    (1, 4.5),
-    (9, 4, 1, 4),
-    (14, 5),
-    (4, 4),
-    (12, 4, 1, 4, 1, 4),
-    (1, 9),
-)
+    (), (7, 5), (1, 4.5), (9, 4, 1, 4), (14, 5), (4, 4), (12, 4, 1, 4, 1, 4), (1, 9),
+)  # fmt: skip
 _RADIUS = 3.1
 _MANY = 2000  # points of a line: beyond, several share a column of pixels
 
@@ -79,8 +72,7 @@ class Plot:
             x = self.place(tick, self.up.low)[0]
             marks.append(Stroke(((x, bottom), (x, bottom + 4)), 1.0, HATCH))
             marks.append(Label(x, bottom + 14, name, NUMBERS, FAINT, anchor="middle"))
-        # Shapes first: they are painted together, between texts one by one.
-        return sorted(marks, key=lambda mark: isinstance(mark, Label))
+        return marks
 
     def drawn(self, series: Series, number: int) -> list[Mark]:
         """A series as lines and dots."""

@@ -32,8 +32,7 @@ Place = tuple[float, float]
 
 def image(scene: Scene) -> Image.Image:
     """The whole scene as an image."""
-    page = Image.new("RGB", (scene.width * SCALE, scene.height * SCALE), PAPER)
-    return paint(page, scene.marks)
+    return paint(Image.new("RGB", (scene.width * SCALE, scene.height * SCALE), PAPER), scene.ordered())
 
 
 def paint(page: Image.Image, marks: Iterable[Mark]) -> Image.Image:

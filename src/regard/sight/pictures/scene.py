@@ -1,5 +1,6 @@
 """A scene: marks at their places, in the units they are seen at. PNG and SVG are drawn from it, so they agree."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from regard.data.atomic import write_atomically
 from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, INK, PAPER, Colour
 from regard.sight.pictures.font import length
+from regard.sight.pictures.labels import plain
 
 MARGIN = 20.0
 TITLE, NOTE = 18.0, 12.5  # sizes of text
@@ -142,12 +144,16 @@ AnyMark = TypeVar("AnyMark", bound=Mark)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scene:
-    """Marks, the first at the back, on a page."""
+    """Marks on a page, the first at the back; text is over all others."""
 
     width: int
     height: int
     title: str
     marks: Sequence[Mark]
+
+    def ordered(self) -> list[Mark]:
+        """The marks as they are drawn, text last."""
+        return sorted(self.marks, key=lambda mark: isinstance(mark, Label))
 
 
 class Drawing(ABC):
@@ -191,6 +197,11 @@ class Drawing(ABC):
         return f'<div style="overflow-x:auto;max-width:100%">{document(self.scene())}</div>'
 
 
+def page(title: str, marks: Sequence[Mark], width: float, height: float) -> Scene:
+    """A scene whose size is rounded up to whole units."""
+    return Scene(width=math.ceil(width), height=math.ceil(height), title=plain(title, 96), marks=marks)
+
+
 def moved(mark: AnyMark, x: float, y: float) -> AnyMark:
     """The same mark, so far to the right and so far down."""
     if isinstance(mark, Ribbon):
@@ -204,9 +215,10 @@ def moved(mark: AnyMark, x: float, y: float) -> AnyMark:
 def head(title: str, note: str) -> tuple[list[Mark], float, float]:
     """Title and note at the top of a page: their marks, the height where they end, and how far right they reach."""
     marks: list[Mark] = []
-    y = MARGIN
-    for text, size, below, ink in ((title, TITLE, 1.55, INK), (note, NOTE, 1.9, FAINT)):
+    y, reach = MARGIN, 0.0
+    lines = ((plain(title, 96), TITLE, 1.55, INK), (plain(note, 160), NOTE, 1.9, FAINT))
+    for text, size, below, ink in lines:
         if text:
             marks.append(Label(MARGIN, y + size / 2, text, size, ink))
-            y += size * below
-    return marks, y, MARGIN + max(length(title, TITLE), length(note, NOTE))
+            y, reach = y + size * below, max(reach, MARGIN + length(text, size))
+    return marks, y, reach

@@ -29,7 +29,7 @@ def document(scene: Scene) -> str:
             f'viewBox="0 0 {scene.width} {scene.height}" font-family="{_FONTS}" role="img">',
             f"<title>{escape(scene.title or 'attention')}</title>",
             f'<rect width="100%" height="100%" fill="{code(PAPER)}"/>',
-            *map(_element, scene.marks),
+            *map(_element, scene.ordered()),
             "</svg>",
             "",
         ]

@@ -1,4 +1,4 @@
-"""Axes: where a value lies between two ends, and which round values are named along the way."""
+"""Axes: where a value is between two ends, and which round values are named along the way."""
 
 import math
 from collections.abc import Sequence
@@ -9,11 +9,12 @@ from typing import Literal
 Kind = Literal["plain", "log", "percent"]
 
 _WIDE = 0.06  # of a constant: what its axis spans on each side of it
-_SAME = 1e-12  # of the largest value: what is no further apart is rounding
+_SAME = 1e-12  # of the largest value: differences up to this are rounding
+_STEPS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 1000)  # powers of ten from a tick to the next
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Axis:
     """An axis from `low` to `high` with its ticks."""
 
@@ -23,7 +24,7 @@ class Axis:
     kind: Kind = "plain"
 
     def at(self, value: float) -> float:
-        """Where a value lies, 0 at the low end and 1 at the high one."""
+        """Where a value is, 0 at the low end and 1 at the high one."""
         low, high = self.low, self.high
         if self.kind == "log":
             low, high, value = math.log10(low), math.log10(high), math.log10(value)
@@ -44,20 +45,21 @@ def axis(values: Sequence[float], *, kind: Kind = "plain", count: int = 5, tight
     low, high = min(values), max(values)
     if kind == "log":
         found = _log_axis(low, high, count)
-        return _tightened(found, low, high) if tight and high > low else found
+        between = tuple(tick for tick in found.ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9))
+        tight = tight and high > low
+        return replace(found, low=low, high=high, ticks=between or (low, high)) if tight else found
     size = max(abs(low), abs(high))
     constant = high / 2 - low / 2 <= max(_SAME * size, 1e-290)
     if constant and tight:
-        return Axis(
-            low=low - max(1.0, _WIDE * size), high=low + max(1.0, _WIDE * size), ticks=(low,), kind=kind
-        )
+        room = max(1.0, _WIDE * size)
+        return Axis(low - room, low + room, (low,), kind)
     if constant:
         room = _WIDE * size if size > 1e-280 else 0.5
         low, high = max(low - room, -1.7e308), min(high + room, 1.7e308)
         if kind == "percent" and 0 <= min(values) <= max(values) <= 1:
             low, high = max(0.0, low), min(1.0, high)
     ticks = ticks_over(low, high, count=count, outward=not tight)
-    return Axis(low=min(low, *ticks[:1]), high=max(high, *ticks[-1:]), ticks=tuple(ticks), kind=kind)
+    return Axis(min(low, *ticks[:1]), max(high, *ticks[-1:]), tuple(ticks), kind)
 
 
 def ticks_over(low: float, high: float, *, count: int, outward: bool = False) -> list[float]:
@@ -66,18 +68,11 @@ def ticks_over(low: float, high: float, *, count: int, outward: bool = False) ->
     power = math.floor(math.log10(rough))
     steps = [float(f"{factor}e{power}") for factor in (1, 2, 5, 10)]
     step = min(steps, key=lambda each: abs(math.log(each / rough)))
-    first, last = low / step, high / step
     slack = -1e-9 if outward else 1e-9
     down, up = (math.floor, math.ceil) if outward else (math.ceil, math.floor)
-    numbers = range(down(first - slack), up(last + slack) + 1)
+    numbers = range(down(low / step - slack), up(high / step + slack) + 1)
     ticks = [float(f"{number * step:.12g}") for number in numbers]  # 0.30000000000000004 is 0.3
     return [tick for tick in ticks if math.isfinite(tick)]
-
-
-def _tightened(found: Axis, low: float, high: float) -> Axis:
-    """A logarithmic axis from the first value to the last, with the ticks between them."""
-    between = tuple(tick for tick in found.ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9))
-    return replace(found, low=low, high=high, ticks=between or (low, high))
 
 
 def _log_axis(low: float, high: float, count: int) -> Axis:
@@ -85,24 +80,15 @@ def _log_axis(low: float, high: float, count: int) -> Axis:
     first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
     if last - first <= 2:
         marks = [float(f"{factor}e{power}") for power in range(first - 1, last + 1) for factor in (1, 2, 5)]
+        marks.append(float(f"1e{last + 1}"))
         start = max(mark for mark in marks if mark <= low * (1 + 1e-9))
-        end = min(
-            mark for mark in [*marks, float(f"1e{last + 1}")] if mark >= high * (1 - 1e-9) and mark > start
-        )
-        return Axis(
-            low=min(start, low),
-            high=max(end, high),
-            ticks=(*(mark for mark in marks if start <= mark < end), end),
-            kind="log",
-        )
+        end = min(mark for mark in marks if mark >= high * (1 - 1e-9) and mark > start)
+        ticks = tuple(mark for mark in marks if start <= mark <= end)
+        return Axis(min(start, low), max(end, high), ticks, "log")
     first, last = max(first, -307), min(last, 308)
-    step = next(
-        each for each in (1, 2, 3, 5, 10, 20, 50, 100, 200, 1000) if each * max(1, count) >= last - first
-    )
-    ticks = [float(f"1e{power}") for power in range(-(-first // step) * step, last + 1, step)]
-    return Axis(
-        low=min(low, float(f"1e{first}")), high=max(high, float(f"1e{last}")), ticks=tuple(ticks), kind="log"
-    )
+    step = next(each for each in _STEPS if each * max(1, count) >= last - first)
+    ticks = tuple(float(f"1e{power}") for power in range(-(-first // step) * step, last + 1, step))
+    return Axis(min(low, float(f"1e{first}")), max(high, float(f"1e{last}")), ticks, "log")
 
 
 def _alike(values: Sequence[float]) -> list[str]:
@@ -110,33 +96,20 @@ def _alike(values: Sequence[float]) -> list[str]:
     largest = max(map(abs, values), default=0.0)
     step = min((abs(b - a) for a, b in pairwise(values)), default=0.0)
     power = math.floor(math.log10(largest)) if largest else 0
-    if -4 < power < 6:
-        digits = _decimals(step) if step else max(0, 5 - power)
-        names = [f"{value:,.{digits}f}" if value else "0" for value in values]
-        return [(name if step else _trimmed(name)).replace("-", "−") for name in names]
-    digits = _decimals(step / 10.0**power) if step else 3
-    parts = [
-        f"{float(f'{value:e}'.split('e')[0]) * 10.0 ** (_power(value) - power):.{digits}f}"
-        for value in values
-    ]
-    raised = f"×10{str(power).translate(_RAISED)}"
+    raised = ""
+    if not -4 < power < 6:
+        # Mantissas, since 10 to the power may be no float.
+        split = [f"{value:e}".split("e") for value in values]
+        values = [float(part) * 10.0 ** (int(own) - power) for part, own in split]
+        step = step / 10.0**power if step else 0.0
+        raised, power = f"×10{str(power).translate(_RAISED)}", 2
+    # As many decimals as keep multiples of the step apart.
+    digits = min(8, max(0, -math.floor(math.log10(step) + 1e-9))) if step else max(0, 5 - power)
+    names = [f"{value:,.{digits}f}" for value in values]
+    names = [name.rstrip("0").rstrip(".") if "." in name and not step else name for name in names]
     return [
-        "0" if value == 0 else (part if step else _trimmed(part)).replace("-", "−") + raised
-        for value, part in zip(values, parts, strict=True)
+        name.replace("-", "−") + raised if value else "0" for name, value in zip(names, values, strict=True)
     ]
-
-
-def _power(value: float) -> int:
-    return int(f"{value:e}".split("e")[1])
-
-
-def _decimals(step: float) -> int:
-    """How many decimals keep multiples of a step apart."""
-    return min(8, max(0, -math.floor(math.log10(step) + 1e-9)))
-
-
-def _trimmed(name: str) -> str:
-    return name.rstrip("0").rstrip(".") if "." in name else name
 
 
 def _on_log(value: float) -> str:

@@ -16,10 +16,10 @@ from regard.sight.pictures.amounts import Weights, amounts, positive
 from regard.sight.pictures.colours import FAINT, HUES, INK, Colour, colour
 from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import amount, plain
-from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Ribbon, Scene, head
+from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Ribbon, Scene, head, page
 
 MOST = 128  # words on a side
-_FULL = 20_000  # lines: beyond, nobody sees one
+_FULL = 20_000  # lines: beyond, none is seen
 _TEXT, _ROW, _SPAN = 15.0, 27.0, 250.0
 _THICK = 6.5  # the line of the heaviest weight
 _ALONE: Colour = colour(0.58)  # the lines of a single head
@@ -59,8 +59,7 @@ class Lines(Drawing):
         if len(self.heads) > 1:
             more, bottom, wide = self._legend(bottom + 8, max(end, reach) - MARGIN)
             marks, end = marks + more, max(end, wide)
-        width, height = max(end, reach) + MARGIN, bottom + MARGIN
-        return Scene(width=round(width), height=round(height), title=self.title, marks=marks)
+        return page(self.title, marks, max(end, reach) + MARGIN, bottom + MARGIN)
 
     def terminal(self) -> RenderableType:
         """Each query and the keys it looks at most, for a rich console."""
@@ -154,7 +153,7 @@ def lines(
     """Lines from each query (left) to the keys (right) it looks at, for weights [q, k] or [heads, q, k].
 
     A line is wider and stronger the larger its weight; below `least` there is none. Each head has a colour. With
-    `focus`, the place of one query, its lines stand out and the others step back. `top` is the weight of the
+    `focus`, the place of one query, its lines are strong and the others pale. `top` is the weight of the
     strongest line, by default the largest one.
     """
     values = amounts("weights", weights)
