@@ -22,7 +22,7 @@ from regard.data.text_lines import Report
 from regard.runs.answering import ImageCaptioner
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
-from regard.runs.tasks.telling import splits_of
+from regard.runs.tasks.description import splits_of
 from regard.sight.senses import picture_of_words
 from regard.sight.watch import watch
 
@@ -78,7 +78,8 @@ def share(found: list[tuple[int, int, bool]]) -> float:
 
 def report(run: Path) -> dict[str, object]:
     """What one run comes to."""
-    reader: ImageCaptioner = load(run, device="cpu")
+    reader = load(run, device="cpu")
+    assert isinstance(reader, ImageCaptioner)
     valid, test = looks(reader, run, "valid"), looks(reader, run, "test")
     layer = max(valid, key=lambda each: share(valid[each]))
     groups = {
@@ -104,7 +105,8 @@ def draw(run: Path, path: Path) -> None:
     chosen = next(
         n for n, number in enumerate(strips.numbers) if number > 99_999 and number % 100 // 10 in (7, 9)
     )
-    reader: ImageCaptioner = load(run, device="cpu")
+    reader = load(run, device="cpu")
+    assert isinstance(reader, ImageCaptioner)
     picture_of_words(reader, strips.pixels[chosen], title=reader.caption([strips.pixels[chosen]])[0]).png(
         path
     )

@@ -18,7 +18,7 @@ from regard.decoding.evaluating import evaluating
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.settings import SameData
-from regard.runs.tasks import same
+from regard.runs.tasks import digit_match
 from regard.runs.tasks.prepared import likelihood
 
 TAKEN: tuple[Literal["nothing", "image", "sound"], ...] = ("nothing", "image", "sound")
@@ -31,7 +31,9 @@ def accuracies(run: Path) -> dict[str, float]:
         raise TypeError(f"{run} is not of two senses")
     found: dict[str, float] = {}
     for taken in TAKEN:
-        feed = same.feed_of(replace(recipe, data=replace(recipe.data, without=taken)), "test", Report())
+        feed = digit_match.feed_of(
+            replace(recipe, data=replace(recipe.data, without=taken)), "test", Report()
+        )
         with evaluating(model):
             metrics = {metric.name: metric.value for metric in likelihood(model, feed)}
         found[taken] = metrics["accuracy"]

@@ -22,6 +22,7 @@ from PIL import Image
 
 from regard.cli import main
 from regard.data.records import Parallel
+from regard.models import KINDS, Kind
 from regard.runs.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +50,9 @@ NOT_RUN = {
     'regard translate runs/en-de "Two dogs play." --precision int8 --compile': OWN,
     "regard export runs/en-de --to ctranslate2 --out en-de-ct2": OWN,
     "regard export runs/en-de --to marian --out en-de-marian": OWN,
+    "regard train mine.yaml --kind own_kind.py --out runs/mine": OWN,
+    'regard classify runs/mine "yes, 12 times" --kind own_kind.py': OWN,
+    'regard look runs/mine "yes, 12 times" --kind own_kind.py': OWN,
     "regard train numbers": LONG,
     "regard train numbers-recurrent": LONG,
     "regard train numbers-recurrent --set model.attention=dot --out runs/dot": LONG,
@@ -262,7 +266,8 @@ def test_a_table_of_settings_has_each_of_them_with_its_default_and_its_choices(p
     for name, table in tables:
         module, _, title = name.rpartition(".")
         kind = getattr(importlib.import_module(f"regard.{module}"), title)
-        own = [each for each in dataclasses.fields(kind) if each.name not in elsewhere(kind)]
+        settings = [each for each in dataclasses.fields(kind) if each.metadata.get("setting", True)]
+        own = [each for each in settings if each.name not in elsewhere(kind)]
         rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", table, flags=re.M)
         assert {row[0]: row[1] for row in rows} == {each.name: default_of(each) for each in own}, name
         choices = {each: hint for each, hint in get_type_hints(kind).items() if get_origin(hint) is Literal}
@@ -294,7 +299,9 @@ def elsewhere(kind: Any) -> set[str]:
 
 def test_every_setting_of_a_recipe_is_in_a_table() -> None:
     named = (re.findall(r"<!-- settings: [\w.]+\.(\w+) -->", page.read_text()) for page in PAGES)
-    assert {kind.__name__ for kind in settings_in(Recipe)} == {name for each in named for name in each}
+    configs = {each for kind in KINDS for each in settings_in(kind.config)}
+    kinds = (settings_in(Recipe) | configs) - {Kind}
+    assert {kind.__name__ for kind in kinds} == {name for each in named for name in each}
 
 
 def settings_in(hint: Any) -> set[type]:

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -30,7 +31,30 @@ def test_what_type_checkers_see_is_what_there_is() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen == {(f"regard.{home}", name) for home, names in regard._HOMES.items() for name in names}
+    homes = {(f"regard.{home}", name) for home, names in regard._HOMES.items() for name in names}
+    assert seen == homes | {("regard", room) for room in regard._ROOMS}
+
+
+@pytest.mark.parametrize(
+    "room", ["attention", "data", "decoding", "interop", "layers", "models", "runs", "sight"]
+)
+def test_every_room_is_an_attribute(room: str) -> None:
+    code = f"import regard; print(regard.{room}.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"regard.{room}"
+
+
+@pytest.mark.parametrize("room", [regard.layers, regard.models], ids=lambda room: room.__name__)
+def test_a_room_shows_its_models_or_layers(room: ModuleType) -> None:
+    for name in room.__all__:
+        assert hasattr(room, name)
+    assert sorted(room.__all__) == sorted(set(room.__all__))
+
+
+def test_every_kind_is_found_where_a_user_looks() -> None:
+    for kind in regard.models.KINDS:
+        assert getattr(regard.models, kind.config.__name__) is kind.config
+        assert getattr(regard.models, kind.model.__name__) is kind.model  # type: ignore[attr-defined]
 
 
 def test_importing_regard_imports_neither_torch_nor_numpy() -> None:

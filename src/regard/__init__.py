@@ -1,12 +1,22 @@
 """Attention models you can see.
 
-The public names are loaded when first used, so that importing `regard` (and asking it for help) costs nothing.
+The public names, and the rooms they are in (`regard.layers`, `regard.models` …), are loaded when first used, so that
+importing `regard` (and asking it for help) costs nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from regard import attention as attention
+    from regard import data as data
+    from regard import decoding as decoding
+    from regard import interop as interop
+    from regard import layers as layers
+    from regard import models as models
+    from regard import runs as runs
+    from regard import sight as sight
+    from regard import training as training
     from regard.attention.attend import attend as attend
     from regard.attention.biases import ALiBi as ALiBi
     from regard.attention.biases import Bias as Bias
@@ -46,6 +56,7 @@ if TYPE_CHECKING:
     from regard.models.classifier import ClassifierConfig as ClassifierConfig
     from regard.models.counter import Counter as Counter
     from regard.models.counter import CounterConfig as CounterConfig
+    from regard.models.kind import Kind as Kind
     from regard.models.language import LanguageConfig as LanguageConfig
     from regard.models.language import LanguageModel as LanguageModel
     from regard.models.recurrent import RecurrentConfig as RecurrentConfig
@@ -101,6 +112,7 @@ _HOMES = {
     "errors": ["RegardError", "RegardWarning"],
     "models.classifier": ["Classifier", "ClassifierConfig"],
     "models.counter": ["Counter", "CounterConfig"],
+    "models.kind": ["Kind"],
     "models.language": ["LanguageConfig", "LanguageModel"],
     "models.recurrent": ["RecurrentConfig", "RecurrentTranslator"],
     "models.transformer": ["Transformer", "TransformerConfig"],
@@ -126,10 +138,13 @@ _HOMES = {
     "sight.watch": ["watch"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_ROOMS = ("attention", "data", "decoding", "interop", "layers", "models", "runs", "sight", "training")
 __all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> object:
+    if name in _ROOMS:
+        return import_module(f"regard.{name}")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
@@ -137,4 +152,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), *__all__, *_ROOMS]

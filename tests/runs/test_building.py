@@ -10,17 +10,17 @@ from safetensors.torch import save_file
 from regard import RegardError
 from regard.models.classifier import ClassifierConfig
 from regard.models.counter import CounterConfig
+from regard.models.kinds import KINDS
 from regard.models.language import LanguageConfig
 from regard.models.recurrent import RecurrentConfig
 from regard.models.transformer import TransformerConfig
 from regard.runs import building
 from regard.runs.building import build_model, check_fit, check_size
-from regard.runs.recipe import PRESETS
 from regard.runs.tensor_file import Described, Header, load_tensors, read_header
 
 WORDS = {"source_vocabulary": 11, "target_vocabulary": 11, "vocabulary": 11}
 SMALL = LanguageConfig(width=8, heads=2, depth=2, inner=12, vocabulary=11)
-KINDS = [
+CONFIGS = [
     TransformerConfig(width=8, heads=2, depth=1, decoder_depth=2, inner=12, positions="learned"),
     TransformerConfig(width=8, heads=2, depth=1, decoder_depth=1, inner=12, positions="relative"),
     RecurrentConfig(width=8, embedding_width=6, attention="additive"),
@@ -28,7 +28,7 @@ KINDS = [
     ClassifierConfig(width=8, heads=2, depth=1, inner=12, positions="alibi"),
     replace(SMALL, feedforward="swiglu", positions="rotary"),
     CounterConfig(),
-    *(presets[min(presets, key=len)]() for presets in PRESETS.values()),
+    *(kind.presets[min(kind.presets, key=len)]() for kind in KINDS if kind.presets),
 ]
 
 
@@ -38,7 +38,7 @@ def header_of(model: torch.nn.Module) -> Header:
     )
 
 
-@pytest.mark.parametrize("config", KINDS, ids=lambda config: config.KIND)
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.KIND)
 def test_the_outline_of_every_kind_is_that_of_the_model(config) -> None:
     config = replace(config, **{name: size for name, size in WORDS.items() if hasattr(config, name)})
     check_fit(config, header_of(build_model(config)), weights="weights", described="config")
@@ -60,7 +60,7 @@ def test_the_outline_of_every_kind_is_that_of_the_model(config) -> None:
 def test_what_does_not_fit_is_refused_before_it_is_built(changes, what, monkeypatch) -> None:
     header = header_of(build_model(SMALL))
     made = []
-    monkeypatch.setattr(building, "build_model", lambda config: made.append(build_model(config)) or made[-1])
+    monkeypatch.setattr(building, "build_model", lambda *given: made.append(build_model(*given)) or made[-1])
     with pytest.raises(RegardError, match=f"weights does not fit config|config: .*{what}") as refused:
         check_fit(replace(SMALL, **changes), header, weights="weights", described="config")
     assert "\n" not in str(refused.value)

@@ -146,5 +146,5 @@ def test_two_senses_show_what_each_asked_of_the_other(tmp_path):
 
 def test_a_model_without_attention_has_nothing_to_show():
     sorter = Labeller(Convolution(convolution.pico()).eval(), PictureReader((8, 8), 1), LABELS)
-    with pytest.raises(RegardError, match="convolution model has no attention"):
+    with pytest.raises(RegardError, match="a Convolution has no attention"):
         picture_of_class(sorter, torch.rand(1, 8, 8))

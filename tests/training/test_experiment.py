@@ -21,7 +21,7 @@ from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.settings import TextData
 from regard.runs.tasks import prepare
-from regard.runs.tasks.language import texts_of
+from regard.runs.tasks.language_modelling import texts_of
 from regard.runs.tasks.translation import pairs_of
 from regard.training.experiment import begin, resume
 from regard.training.log import Log

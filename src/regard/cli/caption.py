@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, Precision, Run, Threads, incoming, one_line, only_one, out_as_json, say
+from regard.cli.texts import (
+    Device,
+    OwnKinds,
+    Precision,
+    Run,
+    Threads,
+    incoming,
+    one_line,
+    only_one,
+    out_as_json,
+    say,
+)
 
 if TYPE_CHECKING:
     from regard.runs.answering import MediaDescriber
@@ -51,9 +62,10 @@ def caption(
     precision: Precision = None,
     threads: Threads = None,
     device: Device = None,
+    kind: OwnKinds = None,
 ) -> None:
     """Say what is in pictures."""
-    _describe("caption", run, files, beam, n_best, json, picture, device, precision, threads)
+    _describe("caption", run, files, beam, n_best, json, picture, device, precision, threads, kind)
 
 
 def transcribe(
@@ -66,9 +78,10 @@ def transcribe(
     precision: Precision = None,
     threads: Threads = None,
     device: Device = None,
+    kind: OwnKinds = None,
 ) -> None:
     """Write down what is said in recordings."""
-    _describe("transcribe", run, files, beam, n_best, json, picture, device, precision, threads)
+    _describe("transcribe", run, files, beam, n_best, json, picture, device, precision, threads, kind)
 
 
 def _describe(
@@ -82,10 +95,11 @@ def _describe(
     device: str | None,
     precision: str | None,
     threads: int | None,
+    kind: list[str] | None,
 ) -> None:
     from regard.cli.texts import load_as
 
-    describer: MediaDescriber = load_as(verb, run, device, precision, threads)
+    describer: MediaDescriber = load_as(verb, run, device, precision, threads, kinds=kind)
     changes = {} if beam is None else {"beam": beam}
     if picture is not None:
         only_one(files)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, Run, incoming, only_one, out_as_json, pairs, say
+from regard.cli.texts import Device, OwnKinds, Run, incoming, only_one, out_as_json, pairs, say
 
 if TYPE_CHECKING:
     from regard.runs.answering import Labeller
@@ -37,6 +37,7 @@ def classify(
         Path | None, typer.Option(help="Draw where the model looked (.png or .svg); for one file.")
     ] = None,
     device: Device = None,
+    kind: OwnKinds = None,
 ) -> None:
     """Name the class of texts, pictures or recordings given as arguments, or on standard input line by line.
 
@@ -44,7 +45,7 @@ def classify(
     """
     from regard.cli.texts import load_as
 
-    labeller: Labeller = load_as("classify", run, device)
+    labeller: Labeller = load_as("classify", run, device, kinds=kind)
     what = labeller.reader.what
     if picture is not None:
         only_one(texts, 2 if what == "pair" else 1)

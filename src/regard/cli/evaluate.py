@@ -1,11 +1,11 @@
 """`regard evaluate`: how good a run is."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from regard.cli.texts import Compile, Device, Precision, Run, Threads, say
+from regard.cli.texts import Compile, Device, OwnKinds, Precision, Run, Threads, own_kinds, say
 
 EXAMPLES = """
 regard evaluate runs/numbers
@@ -45,13 +45,16 @@ def evaluate(
     threads: Threads = None,
     compile: Compile = False,
     device: Device = None,
+    kind: OwnKinds = None,
 ) -> None:
     """BLEU, chrF and exact match; word and character error rates; accuracy; loss and perplexity: whatever the run is about."""
     import json as writing
 
     from regard.runs.evaluation import evaluate_run
 
-    changes = {name: value for name, value in (("beam", beam), ("bleu", bleu)) if value is not None}
+    changes: dict[str, Any] = {
+        name: value for name, value in (("beam", beam), ("bleu", bleu)) if value is not None
+    }
     metrics = evaluate_run(
         run,
         on=on,
@@ -62,6 +65,7 @@ def evaluate(
         compile=compile,
         answers=answers,
         say=say,
+        kinds=own_kinds(kind),
         **changes,
     )
     if json:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Compile, Device, Precision, Run, Threads, out_as_json
+from regard.cli.texts import Compile, Device, OwnKinds, Precision, Run, Threads, out_as_json
 
 EXAMPLES = """
 regard generate runs/shakespeare
@@ -37,11 +37,12 @@ def generate(
     threads: Threads = None,
     compile: Compile = False,
     device: Device = None,
+    kind: OwnKinds = None,
 ) -> None:
     """Continue a text; as it is drawn, letter by letter, when one is asked for."""
     from regard.cli.texts import load_as
 
-    generator = load_as("generate", run, device, precision, threads, compile)
+    generator = load_as("generate", run, device, precision, threads, compile, kind)
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     changes = {name: value for name, value in given.items() if value is not None}
     if count == 1 and not json:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Run, say
+from regard.cli.texts import OwnKinds, Run, own_kinds, say
 from regard.errors import RegardError
 
 EXAMPLES = """
@@ -24,6 +24,7 @@ def info(
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Take all files as they are now: write SHA256SUMS anew.")
     ] = False,
+    kind: OwnKinds = None,
 ) -> None:
     """What a run was trained on, how far it came, how good it is, and what it can do."""
     if accept_changes:
@@ -33,7 +34,7 @@ def info(
     else:
         from regard.runs.describing import describe_run
 
-        _show(describe_run(run))
+        _show(describe_run(run, kinds=own_kinds(kind)))
 
 
 def _accept(run: Path) -> None:

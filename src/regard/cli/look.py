@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, pairs, run_folders, say
+from regard.cli.texts import Device, OwnKinds, own_kinds, pairs, run_folders, say
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def look(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
     device: Device = None,
+    kind: OwnKinds = None,
 ) -> None:
     """See where a model looks: every layer and head, from the whole text down to single tokens."""
     from regard.runs.tensor_file import called
@@ -77,7 +78,13 @@ def look(
         _saved(what, inputs)
         if what.is_file() and called(what) is None
         else _of_runs(
-            [what, *(against or [])], inputs, target=target, beam=beam, tokens=tokens, device=device
+            [what, *(against or [])],
+            inputs,
+            target=target,
+            beam=beam,
+            tokens=tokens,
+            device=device,
+            kinds=kind,
         )
     )
     if png is not None or svg is not None:
@@ -108,15 +115,16 @@ def _of_runs(
     beam: int | None,
     tokens: int,
     device: str | None,
+    kinds: Sequence[str] | None = None,
 ) -> "list[Exhibit]":
     from regard.runs.load import load
     from regard.sight.explorer.runs import exhibit_of_run
 
     if not inputs:
         raise RegardError(f"{runs[0]}: give a text, or the file of a picture or a recording, to look at")
-    found = []
+    found, own = [], own_kinds(kinds)
     for run in runs:
-        loaded = load(run, device=device)
+        loaded = load(run, device=device, kinds=own)
         wanted = pairs(inputs) if getattr(getattr(loaded, "reader", None), "what", "") == "pair" else inputs
         found += [
             exhibit_of_run(loaded, given, target=target, beam=beam, more=tokens, name=_named(run))

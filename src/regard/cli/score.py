@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Device, Run, incoming, out_as_json
+from regard.cli.texts import Device, OwnKinds, Run, incoming, out_as_json
 
 EXAMPLES = """
 regard score runs/numbers "two" "deux"
@@ -24,13 +24,14 @@ def score(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     device: Device = None,
+    kind: OwnKinds = None,
 ) -> None:
     """The log-probability (natural logarithm) of a target given its source, or of a text."""
     from regard.cli.texts import load_as
     from regard.errors import RegardError
 
-    scorer = load_as("score", run, device)
-    pairs = not hasattr(scorer, "generate")
+    scorer = load_as("score", run, device, kinds=kind)
+    pairs = "generate" not in scorer.verbs
     if texts and pairs:
         if len(texts) != 2:
             raise RegardError(f"give a source and a target; {len(texts)} texts were given")

@@ -4,12 +4,17 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Annotated, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.models.kind import Kind
 
 
 def recipe_names(incomplete: str) -> list[str]:
@@ -50,7 +55,43 @@ Threads = Annotated[
 Compile = Annotated[
     bool, typer.Option("--compile", help="Have a C compiler make quicker kernels for the CPU first.")
 ]
+OwnKinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="FILE.py[:NAME]",
+        help="A file of yours that describes your own kind of model, as KIND or as NAME; it is executed. Repeat for more.",
+        show_default=False,
+    ),
+]
 ROWS = 64  # lines answered together
+
+
+def own_kinds(files: Sequence[str] | None) -> "list[Kind]":
+    """The kinds of models in the files that were named. Nothing else makes a command execute code of a file."""
+    from regard.models.kind import Kind
+
+    found = []
+    for given in files or []:
+        path, _, name = given.partition(":") if ".py:" in given else (given, "", "")
+        kind = getattr(_executed(Path(path)), name or "KIND", None)
+        if not isinstance(kind, Kind):
+            raise RegardError(f"--kind {given}: {path} has no `{name or 'KIND'} = Kind(…)`")
+        found.append(kind)
+    return found
+
+
+def _executed(path: Path) -> ModuleType:
+    """A Python file as a module, under a name that no other module has."""
+    if not path.is_file():
+        raise RegardError(f"--kind {path}: no such file")
+    spec = spec_from_file_location(f"kind_of_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise RegardError(f"--kind {path}: not a Python file")
+    module = module_from_spec(spec)
+    sys.modules[module.__name__] = module  # where dataclasses look up the names in annotations
+    spec.loader.exec_module(module)
+    return module
 
 
 def load_as(
@@ -60,15 +101,21 @@ def load_as(
     precision: str | None = None,
     threads: int | None = None,
     compile: bool = False,
+    kinds: Sequence[str] | None = None,
 ) -> Any:
     """A run that has this verb, packed for this precision; of one that has not, its verbs are named."""
     from regard.runs.load import ready
 
-    loaded = ready(run, device=device, precision=precision, threads=threads, compile=compile)
-    if not hasattr(loaded, verb):
-        verbs = ("translate", "generate", "classify", "caption", "transcribe", "score")
-        able = [name for name in verbs if hasattr(loaded, name)]
-        raise RegardError(f"{run} cannot {verb}; it can {' and '.join(able) or 'only be evaluated'}")
+    loaded = ready(
+        run,
+        device=device,
+        precision=precision,
+        threads=threads,
+        compile=compile,
+        kinds=own_kinds(kinds),
+    )
+    if verb not in loaded.verbs:
+        raise RegardError(f"{run} cannot {verb}; it can {' and '.join(loaded.verbs) or 'only be evaluated'}")
     return loaded
 
 
@@ -104,7 +151,7 @@ def incoming(texts: list[str] | None) -> Iterator[list[str]]:
 
 
 def _lines_of(file: int) -> Iterator[str | None]:
-    """Lines, split at \\n alone; None wherever nothing more has arrived yet, so that nobody waits for an answer."""
+    """Lines, split at \\n alone; None wherever nothing more has arrived yet, so that answers are not delayed."""
     rest, number = b"", 0
     while piece := os.read(file, 1 << 16):
         *whole, rest = (rest + piece).split(b"\n")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, Threads, recipe_names, run_folders, say
+from regard.cli.texts import Device, OwnKinds, Threads, own_kinds, recipe_names, run_folders, say
 
 if TYPE_CHECKING:
     from regard.runs.folder import RunFolder
@@ -67,6 +67,7 @@ def train(
     deterministic: Deterministic = False,
     threads: Threads = None,
     device: Device = None,
+    kind: OwnKinds = None,
 ) -> None:
     """Train a model. Ctrl-C (or SIGTERM) finishes the step, saves and exits with 75; `regard resume` goes on."""
     from regard.training.signals import Interruption
@@ -76,7 +77,7 @@ def train(
         from regard.training.experiment import begin
 
         _prepare(deterministic, threads)
-        chosen = find(recipe, change or [])
+        chosen = find(recipe, change or [], kinds=own_kinds(kind))
         path = out or Path("runs") / Path(recipe).stem
         finish(
             begin(
@@ -113,6 +114,7 @@ def resume(
     deterministic: Deterministic = False,
     threads: Threads = None,
     device: Device = None,
+    kind: OwnKinds = None,
 ) -> None:
     """Go on with a run from its newest whole checkpoint; it ends as it would have without the break."""
     from regard.training.signals import Interruption
@@ -129,6 +131,7 @@ def resume(
                 observers=watchers(tensorboard, attention),
                 say=say,
                 interruption=interruption,
+                kinds=own_kinds(kind),
             )
         )
 

@@ -8,6 +8,7 @@ import typer
 from regard.cli.texts import (
     Compile,
     Device,
+    OwnKinds,
     Precision,
     Run,
     Threads,
@@ -51,11 +52,12 @@ def translate(
     threads: Threads = None,
     compile: Compile = False,
     device: Device = None,
+    kind: OwnKinds = None,
 ) -> None:
     """Translate texts given as arguments, or standard input line by line."""
     from regard.cli.texts import load_as
 
-    translator: Translator = load_as("translate", run, device, precision, threads, compile)
+    translator: Translator = load_as("translate", run, device, precision, threads, compile, kind)
     changes = {name: value for name, value in (("beam", beam), ("penalty", penalty)) if value is not None}
     if picture is not None:
         only_one(texts)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.batches import END, START, Batch, Pairs, Sequences
 from regard.data.given import instance, texts_of, whole
@@ -17,14 +17,14 @@ from regard.decoding.limits import Limits
 from regard.decoding.sampling import sample
 from regard.decoding.streaming import stream
 from regard.errors import RegardError
-from regard.models.labelling import Labelling
-from regard.models.language import LanguageModel
+from regard.models.kind import Kind, Verb
 from regard.runs.inputs import Picture, Reader, Sound, TextReader, several
 from regard.runs.reading import changed
 from regard.runs.settings import Decoding
 
 ROWS = 64  # decoded together
 ROWS_CLASSIFIED = 128
+VERBS: tuple[Verb, ...] = get_args(Verb)
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,53 @@ def answers(
 
 
 class Loaded:
-    """A trained model, ready to be used. Subclasses add its tokenizers, labels and methods."""
+    """A trained model, ready to be used. Subclasses add tokenizers, labels and the verbs that the model can do."""
+
+    kind: Kind | None = None  # of a run
 
     def __init__(self, model: nn.Module) -> None:
         self.model: Any = model
+
+    def predict(self, batch: Any) -> Tensor:
+        """The log-probability of every class, of a model that answers a batch at once."""
+        return self.model.predict(batch)
+
+    def translate(self, texts: Sequence[str], **changes: Any) -> list[str]:
+        """The best translation of each text."""
+        raise self._unable("translate")
+
+    def generate(self, prompts: Sequence[str], *, seed: int = 0, **changes: Any) -> list[str]:
+        """What follows each prompt."""
+        raise self._unable("generate")
+
+    def classify(self, inputs: Sequence[Any]) -> list[str]:
+        """The likeliest class of each."""
+        raise self._unable("classify")
+
+    def caption(self, pictures: Sequence[Picture], **changes: Any) -> list[str]:
+        """The best caption of each picture."""
+        raise self._unable("caption")
+
+    def transcribe(self, recordings: Sequence[Sound], **changes: Any) -> list[str]:
+        """What is said in each recording."""
+        raise self._unable("transcribe")
+
+    def hypotheses(self, inputs: Sequence[Any], *, count: int = 1, **changes: Any) -> list[list[Answer]]:
+        """The `count` best texts for each input, best first."""
+        raise self._unable("answer in text")
+
+    def score(self, *given: Sequence[Any]) -> list[float]:
+        """The log-probability of each target, given its input; of a language model, of each text."""
+        raise self._unable("score")
+
+    @property
+    def verbs(self) -> list[str]:
+        """What it can do: the methods that its class has for it."""
+        return [name for name in VERBS if getattr(type(self), name) is not getattr(Loaded, name)]
+
+    def _unable(self, verb: str) -> RegardError:
+        able = " and ".join(self.verbs) or "only be evaluated"
+        return RegardError(f"a {type(self.model).__name__} cannot {verb}; it can {able}")
 
     @property
     def device(self) -> torch.device:
@@ -91,20 +134,20 @@ class Translator(Loaded):
         """The best translation of each text. `beam=5`, `penalty=1.0` … as in `Decoding`."""
         return [best[0].text for best in self.hypotheses(texts, **changes)]
 
-    def hypotheses(self, texts: Sequence[str], *, count: int = 1, **changes: Any) -> list[list[Answer]]:
+    def hypotheses(self, inputs: Sequence[str], *, count: int = 1, **changes: Any) -> list[list[Answer]]:
         """The `count` best translations of each text, best first."""
         decoding = changed(self.decoding, changes, where="translate")
         whole("count", count, least=1)
-        encoded = [[*ids, END] for ids in self.source.encode_all(texts_of(texts))]
-        for text, ids in zip(texts, encoded, strict=True):
+        encoded = [[*ids, END] for ids in self.source.encode_all(texts_of(inputs))]
+        for text, ids in zip(inputs, encoded, strict=True):
             if len(ids) > decoding.most:
                 raise RegardError(
                     f"{text[:30]!r} … is {len(ids):,} tokens long, and a source has at most {decoding.most:,}: cut it, or "
                     "set decoding.most"
                 )
         # Sentences of like length together, so that little is filled up; their company changes no answer.
-        order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
-        found: list[list[Answer]] = [[] for _ in texts]
+        order = sorted(range(len(inputs)), key=lambda i: len(encoded[i]))
+        found: list[list[Answer]] = [[] for _ in inputs]
         for start in range(0, len(order), ROWS):
             rows = order[start : start + ROWS]
             source = Sequences.of([encoded[row] for row in rows]).to(self.device)
@@ -117,7 +160,7 @@ class Translator(Loaded):
                 )
         return found
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:  # type: ignore[override]
         """The log-probability of each target as the translation of its source."""
         if len(texts_of(sources)) != len(texts_of(targets)):
             raise RegardError(f"{len(sources)} sources but {len(targets)} targets")
@@ -139,7 +182,7 @@ class TextGenerator(Loaded):
 
     def __init__(
         self,
-        model: LanguageModel,
+        model: nn.Module,  # that `Generates`
         tokenizers: dict[str, Tokenizer],
         decoding: Decoding | None = None,
         *,
@@ -187,7 +230,7 @@ class TextGenerator(Loaded):
                 yield text[len(said) :]
                 said = text
 
-    def score(self, texts: Sequence[str]) -> list[float]:
+    def score(self, texts: Sequence[str]) -> list[float]:  # type: ignore[override]
         """The log-probability of each text, given what texts of training begin with."""
         return [each.logprob for each in score(self.model, self.prompts(texts))]
 
@@ -201,7 +244,7 @@ class TextGenerator(Loaded):
 class Labeller(Loaded):
     """A classifier with the names of its classes, of texts, pictures, recordings, or pairs of them."""
 
-    def __init__(self, model: Labelling[Any], reader: Reader, labels: list[str]) -> None:
+    def __init__(self, model: nn.Module, reader: Reader, labels: list[str]) -> None:
         super().__init__(model)
         self.reader, self.labels = reader, labels
 
@@ -244,7 +287,7 @@ class MediaDescriber(Loaded):
             found += answers(self.model, source, self.tokenizer, decoding, count=count)
         return found
 
-    def score(self, inputs: Sequence[Any], texts: Sequence[str]) -> list[float]:
+    def score(self, inputs: Sequence[Any], texts: Sequence[str]) -> list[float]:  # type: ignore[override]
         """The log-probability of each text for its input."""
         if len(several(inputs, self.reader.what)) != len(several(texts, "text")):
             raise RegardError(f"{len(inputs)} inputs but {len(texts)} texts")

@@ -6,7 +6,7 @@ contents, and its names, shapes and dtypes are compared with the header.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -16,54 +16,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.errors import RegardError
-from regard.models.captioner import (
-    Captioner,
-    CaptionerConfig,
-    RecurrentCaptioner,
-    RecurrentCaptionerConfig,
-)
-from regard.models.classifier import Classifier, ClassifierConfig
-from regard.models.convolution import Convolution, ConvolutionConfig
-from regard.models.counter import Counter, CounterConfig
-from regard.models.fusion import Fusion, FusionConfig
-from regard.models.hearing import Hearing, HearingConfig
-from regard.models.language import LanguageConfig, LanguageModel
-from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
-from regard.models.transcriber import Transcriber, TranscriberConfig
-from regard.models.transformer import Transformer, TransformerConfig
-from regard.models.vision import Vision, VisionConfig
-from regard.runs.recipe import ModelConfig
+from regard.models.kind import Kind
+from regard.models.kinds import KINDS, kind_of
 from regard.runs.tensor_file import Header
-
-
-def build_model(config: ModelConfig) -> nn.Module:
-    """The model that a config describes, with fresh weights."""
-    match config:
-        case TransformerConfig():
-            return Transformer(config)
-        case RecurrentConfig():
-            return RecurrentTranslator(config)
-        case LanguageConfig():
-            return LanguageModel(config)
-        case ClassifierConfig():
-            return Classifier(config)
-        case CounterConfig():
-            return Counter(config)
-        case VisionConfig():
-            return Vision(config)
-        case ConvolutionConfig():
-            return Convolution(config)
-        case CaptionerConfig():
-            return Captioner(config)
-        case RecurrentCaptionerConfig():
-            return RecurrentCaptioner(config)
-        case HearingConfig():
-            return Hearing(config)
-        case TranscriberConfig():
-            return Transcriber(config)
-        case FusionConfig():
-            return Fusion(config)
-
 
 MOST_BLOCKS = 1000  # of one kind, in a model that is to be trained
 LARGEST = 1 << 24  # of any other number in a config
@@ -73,12 +28,19 @@ _ELEMENTWISE = {f"aten::{name}" for name in ("add", "sub", "mul", "div")}
 _COUNTS = ("depth", "decoder_depth", "fusion_depth", "units")  # settings that say how many modules there are
 
 
-def check_fit(config: ModelConfig, header: Header, *, weights: object, described: object) -> None:
+def build_model(config: Any, kinds: Sequence[Kind] = KINDS) -> nn.Module:
+    """The model that a config describes, with fresh weights."""
+    return kind_of(config, kinds).model(config)
+
+
+def check_fit(
+    config: Any, header: Header, *, weights: object, described: object, kinds: Sequence[Kind] = KINDS
+) -> None:
     """Refuse weights that are not those of this model. `weights` and `described` name the two files."""
     if not header.tensors:
         raise RegardError(f"{weights} does not fit {described}: it holds no tensors")
     # Every block has tensors of its own, so there are no more blocks than tensors.
-    wanted = _outline(config, described, most=len(header.tensors)).state_dict()
+    wanted = _outline(config, kinds, described, most=len(header.tensors)).state_dict()
     missing = [name for name in wanted if name not in header.tensors]
     unknown = [name for name in header.tensors if name not in wanted]
     if missing or unknown:
@@ -100,19 +62,19 @@ def check_fit(config: ModelConfig, header: Header, *, weights: object, described
     _affordable(sum(each.count * each.dtype.itemsize for each in header.tensors.values()), weights)
 
 
-def check_size(config: ModelConfig, *, where: str = "model") -> None:
+def check_size(config: Any, *, where: str = "model", kinds: Sequence[Kind] = KINDS) -> None:
     """Refuse a model to be trained whose weights alone would not fit into the memory of this machine."""
-    outline = _outline(config, where, most=MOST_BLOCKS)
+    outline = _outline(config, kinds, where, most=MOST_BLOCKS)
     _affordable(sum(each.numel() * each.element_size() for each in outline.parameters()), where)
 
 
-def _outline(config: ModelConfig, described: object, *, most: int) -> nn.Module:
+def _outline(config: Any, kinds: Sequence[Kind], described: object, *, most: int) -> nn.Module:
     """The model, with shapes and no contents."""
     for each in fields(config):
         _check_number(each.name, getattr(config, each.name), described, most)
     try:
         with _WithoutContents():  # type: ignore[no-untyped-call]
-            return build_model(config)
+            return build_model(config, kinds)
     except RegardError as error:
         raise RegardError(f"{described}: {error}") from None
     except (RuntimeError, ArithmeticError, ValueError, TypeError, MemoryError) as error:

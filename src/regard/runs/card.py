@@ -8,6 +8,7 @@ from importlib.metadata import version
 from regard import __version__
 from regard.data.atomic import write_atomically
 from regard.data.records import Parallel
+from regard.models.kind import Kind
 from regard.runs.folder import RunFolder
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
@@ -25,7 +26,6 @@ from regard.runs.settings import (
     StripData,
     TextData,
 )
-from regard.runs.using import use_of
 
 _DIGITS = "1,797 handwritten digits by E. Alpaydin and C. Kaynak (UCI Machine Learning Repository, CC BY 4.0)"
 
@@ -40,9 +40,9 @@ def write_card(
 
 def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: Sequence[Metric]) -> str:
     """The card as Markdown, with the header that model hubs read."""
-    use, name = use_of(recipe.model.KIND), run.path.resolve().name
+    kind, name = recipe.kind, run.path.resolve().name
     text = "two hundred and one" if isinstance(recipe.data, NumberData) else "…"
-    verb, given = (use.verbs[0], use.given.format(text=text)) if use.verbs else ("evaluate", "")
+    verb, given, python = _used(kind, text)
     rows = []
     for metric in metrics:
         signature = metric.signature.replace("|", "\\|")  # not the end of a cell
@@ -51,11 +51,11 @@ def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: S
     lines = [
         "---",
         "library_name: regard",
-        f"pipeline_tag: {use.task}",
+        f"pipeline_tag: {kind.hub}",
         "---",
         f"# {name}",
         "",
-        recipe.about or f"A {recipe.model.KIND} model.",
+        recipe.about or f"A {kind.name} model.",
         "",
         "```sh",
         f"regard {verb} {run.path} {given}".rstrip(),
@@ -64,7 +64,7 @@ def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: S
         "```python",
         "import regard",
         "",
-        f'regard.load("{run.path}"){use.python.format(text=text)}',
+        f'regard.load("{run.path}"){python}',
         "```",
         "",
         "## How good",
@@ -92,6 +92,17 @@ def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: S
         "",
     ]
     return "\n".join(lines)
+
+
+def _used(kind: Kind, text: str) -> tuple[str, str, str]:
+    """How a model is used: the verb, what it is given on the command line, and the call in Python."""
+    if not kind.verbs:
+        return "evaluate", "", ".predict(…)"
+    examples = {"text": f'"{text}"', "picture": "picture.png", "sound": "recording.wav"}
+    typed = [examples[each] for each in kind.reads]
+    quoted = [each if each.startswith('"') else f'"{each}"' for each in typed]
+    given = quoted[0] if len(quoted) == 1 else f"({', '.join(quoted)})"
+    return kind.verbs[0], " ".join(typed), f".{kind.verbs[0]}([{given}])"
 
 
 def _data(recipe: Recipe) -> str:

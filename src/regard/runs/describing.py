@@ -5,28 +5,28 @@ What cannot be read is named, and the rest described.
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from regard.data.bounded import opened, parse_json, read_text
 from regard.errors import RegardError
+from regard.models.kind import Kind
 from regard.runs.folder import SUMS, Digests, RunFolder
 from regard.runs.load import described
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.tensor_file import Checkpoint, CheckpointKind, called, found
-from regard.runs.using import use_of
 
 Rows = list[tuple[str, str]]
 _TAIL = 16 << 20  # bytes at the end of a log that are read
 
 
-def describe_run(path: str | os.PathLike[str]) -> Rows:
+def describe_run(path: str | os.PathLike[str], *, kinds: Sequence[Kind] = ()) -> Rows:
     """Names and values, in the order to be read."""
     checkpoint = called(path)
     if checkpoint is not None:
-        return describe_checkpoint(checkpoint)
-    run = RunFolder.existing(path)
+        return describe_checkpoint(checkpoint, kinds=kinds)
+    run = RunFolder.existing(path, kinds=kinds)
     rows = [("run", str(run.path))]
     try:
         recipe = run.load_recipe()
@@ -34,14 +34,14 @@ def describe_run(path: str | os.PathLike[str]) -> Rows:
         recipe = None
         rows.append(("recipe", f"cannot be read: {error}"))
     if recipe is not None:
-        rows += [("about", recipe.about), ("model", recipe.model.KIND)]
+        rows += [("about", recipe.about), ("model", recipe.kind.name)]
     rows += _told("parameters", lambda: _parameters(run))
     rows += _told("training", lambda: _training(run, recipe))
     rows += _told("test", lambda: _metrics(run))
     if os.path.lexists(run.weights):
         rows.append(("answers in", described()))
     if recipe is not None:
-        verbs = ", ".join([*use_of(recipe.model.KIND).verbs, "evaluate"])
+        verbs = ", ".join([*recipe.kind.verbs, "evaluate"])
         rows += [("can", verbs), ("seed", str(recipe.seed))]
     return rows
 
@@ -113,10 +113,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 
-def describe_checkpoint(checkpoint: Checkpoint) -> list[tuple[str, str]]:
-    """Names and values, in the order to be read. How its run went on is not told."""
-    run = RunFolder.existing(checkpoint.path.parent.parent)
-    recipe, use = run.load_recipe(), use_of(run.load_recipe().model.KIND)
+def describe_checkpoint(checkpoint: Checkpoint, *, kinds: Sequence[Kind] = ()) -> Rows:
+    """Names and values, in the order to be read. How its run went on is left out."""
+    run = RunFolder.existing(checkpoint.path.parent.parent, kinds=kinds)
+    recipe = run.load_recipe()
     broken = "" if checkpoint.intact() else ", broken: its contents are not those its name was given for"
     best = checkpoint.path.name.startswith("best-")
     about = checkpoint.about()
@@ -128,14 +128,14 @@ def describe_checkpoint(checkpoint: Checkpoint) -> list[tuple[str, str]]:
         ("run", str(run.path)),
         ("checkpoint", f"{checkpoint.path.name}{broken}"),
         ("about", recipe.about),
-        ("model", recipe.model.KIND),
+        ("model", recipe.kind.name),
         ("parameters", f"{sum(each.count for each in checkpoint.weights_header().tensors.values()):,}"),
         (
             "training",
             f"step {checkpoint.step:,} of {recipe.training.steps:,}" + ", the best until then" * best,
         ),
         *([("validation", said)] if said else []),
-        ("can", ", ".join([*use.verbs, "evaluate"])),
+        ("can", ", ".join([*recipe.kind.verbs, "evaluate"])),
         ("seed", str(recipe.seed)),
     ]
 

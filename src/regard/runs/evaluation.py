@@ -1,34 +1,31 @@
 """Evaluating a run on its own test set, or on another file of the same kind."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.data.atomic import write_atomically
 from regard.data.records import Parallel
 from regard.data.tables import Column
 from regard.data.text_lines import Report
 from regard.errors import RegardError
+from regard.models.kind import Kind
 from regard.runs.answering import MediaDescriber, Translator
 from regard.runs.load import ready, run_of
-from regard.runs.metrics import Metric, translation_metrics
+from regard.runs.metrics import Metric
 from regard.runs.reading import changed
 from regard.runs.recipe import Recipe, anchored
 from regard.runs.settings import (
-    DigitData,
     ImageData,
     LabelledData,
     NumberData,
     PairData,
-    SameData,
     SoundData,
-    SpokenData,
     TextData,
 )
-from regard.runs.tasks import classification, counting, language, same, sorting, telling, translation
-from regard.runs.tasks.prepared import dropped, layouts, likelihood
+from regard.runs.tasks import evaluate
+from regard.runs.tasks.prepared import dropped, layouts
 
 
 def evaluate_run(
@@ -42,74 +39,26 @@ def evaluate_run(
     compile: bool = False,
     answers: Path | None = None,
     say: Callable[[str], None] = lambda message: None,
+    kinds: Sequence[Kind] = (),
     **changes: Any,
 ) -> list[Metric]:
     """The metrics of a run. `on` names another file than its test set, of which `columns` are read, by name or number;
-    `beam=…`, `bleu=…` as in `Decoding`. `say` is told which columns were taken, and what was dropped.
+    `beam=…`, `bleu=…` as in `Decoding`. `say` gets which columns were taken, and what was dropped.
     """
-    recipe = anchored(run_of(run).load_recipe())
-    loaded = ready(run, device=device, precision=precision, threads=threads, compile=compile)
+    recipe = anchored(run_of(run, kinds=kinds).load_recipe())
+    loaded = ready(run, device=device, precision=precision, threads=threads, compile=compile, kinds=kinds)
     recipe, report = _elsewhere(recipe, on, columns), Report()
-    if isinstance(loaded, Translator):
+    if isinstance(loaded, Translator | MediaDescriber):
         loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
-        metrics = _translation(loaded, recipe, answers, report)
-    elif isinstance(loaded, MediaDescriber):
-        loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
-        metrics = _telling(loaded, recipe, answers, report)
     elif changes or answers is not None:
         wanted = ", ".join([*changes, *(["answers"] if answers is not None else [])])
         raise RegardError(
-            f"--{wanted}: only for translators, captioners and transcribers; {run} is a {recipe.model.KIND} model"
+            f"--{wanted}: only for translators, captioners and transcribers; {run} is a {recipe.kind.name} model"
         )
-    else:
-        metrics = _likelihood(loaded, recipe, report)
+    metrics = evaluate(loaded, recipe, report, answers=answers)
     for line in [*layouts(report), *dropped(report)]:
         say(line)
     return metrics
-
-
-def _likelihood(loaded: Any, recipe: Recipe, report: Report) -> list[Metric]:
-    match recipe.data:
-        case TextData() as data:
-            texts = language.texts_of(data, report)["test"]
-            feed: Any = language.feed_of(recipe, texts, loaded.tokenizer, shift=False)
-        case LabelledData() as data:
-            samples = classification.samples_of(data, report)["test"]
-            feed = classification.feed_of(recipe, samples, loaded.reader.tokenizer, loaded.labels)
-        case SameData():
-            feed = same.feed_of(recipe, "test", report)
-        case DigitData() | ImageData() | SoundData() | SpokenData():
-            pool = sorting.pools_of(recipe, report)["test"]
-            feed = sorting.feed_of(recipe, pool, loaded.labels, "test")
-        case _:
-            return counting.prepare(recipe).test(loaded)
-    return likelihood(loaded.model, feed)
-
-
-def _translation(
-    translator: Translator, recipe: Recipe, answers: Path | None, report: Report
-) -> list[Metric]:
-    pairs = list(translation.pairs_of(recipe, "test")(report))
-    if not pairs:
-        raise RegardError(f"nothing to evaluate on: no pairs{report.reasons}")
-    sources, references = zip(*pairs, strict=True)
-    translations = translator.translate(sources)
-    if answers is not None:
-        _write(answers, "translation", zip(sources, references, translations, strict=True))
-    return translation_metrics(translations, references, tokenize=translator.decoding.bleu)
-
-
-def _telling(describer: MediaDescriber, recipe: Recipe, answers: Path | None, report: Report) -> list[Metric]:
-    questions = telling.splits_of(recipe, report)["test"].questions()
-    told = telling.tell(describer.model, describer.tokenizer, describer.decoding, questions)
-    if answers is not None:
-        _write(answers, "answer", told)
-    return telling.metrics(told, replace(recipe, decoding=describer.decoding))
-
-
-def _write(path: Path, what: str, rows: Iterable[Sequence[str]]) -> None:
-    lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in rows)
-    write_atomically(path, f"source\treference\t{what}\n" + "\n".join(lines) + "\n")
 
 
 def _elsewhere(recipe: Recipe, on: str | None, columns: Sequence[Column] | None) -> Recipe:

@@ -19,8 +19,8 @@ def export_run(run: str | os.PathLike[str], *, to: str, out: str | os.PathLike[s
         raise RegardError(f"{target} is not empty: choose another folder with --out")
     loaded = load(run, device="cpu")
     if not isinstance(loaded, Translator) or not isinstance(loaded.model, Transformer):
-        kind = run_of(run).load_recipe().model.KIND
-        raise RegardError(f"{run} is a {kind} model: only Transformers that translate are exported")
+        kind = run_of(run).load_recipe().kind
+        raise RegardError(f"{run} is a {kind.name} model: only Transformers that translate are exported")
     if to == "marian":
         save_marian(loaded.model, target)
     elif to == "ctranslate2":

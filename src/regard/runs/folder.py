@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ from regard.data.batches import END, PAD, START
 from regard.data.bounded import opened, parse_settings, read_text
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
+from regard.models.kind import Kind
+from regard.models.kinds import known
 from regard.runs.lock import LOCK, locked
 from regard.runs.reading import plain
-from regard.runs.recipe import ModelConfig, Recipe, parse, resolve, written
+from regard.runs.recipe import Recipe, parse, resolve, written
 from regard.runs.settings import Decoding
 from regard.runs.tensor_file import Header, load_tensors, read_header
 
@@ -102,11 +104,13 @@ class Digests:
 
 class RunFolder:
     """Where everything about a run is. With `accept_changes`, weights and tokenizers that are not those that training
-    wrote are read all the same.
+    wrote are read all the same. `kinds` are those of the user's own models, beside those of the library.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, accept_changes: bool = False) -> None:
-        self.path, self.accept_changes = Path(path), accept_changes
+    def __init__(
+        self, path: str | os.PathLike[str], *, accept_changes: bool = False, kinds: Sequence[Kind] = ()
+    ) -> None:
+        self.path, self.accept_changes, self.kinds = Path(path), accept_changes, known(kinds)
         self.digests = Digests(self.path)
         self.config = self.path / "config.json"
         self.weights = self.path / "model.safetensors"
@@ -151,9 +155,11 @@ class RunFolder:
             yield cls.new(path, overwrite=overwrite)
 
     @classmethod
-    def existing(cls, path: str | os.PathLike[str], *, accept_changes: bool = False) -> "RunFolder":
+    def existing(
+        cls, path: str | os.PathLike[str], *, accept_changes: bool = False, kinds: Sequence[Kind] = ()
+    ) -> "RunFolder":
         """A folder that a training left, finished or not."""
-        run = cls(path, accept_changes=accept_changes)
+        run = cls(path, accept_changes=accept_changes, kinds=kinds)
         if not run.path.is_dir():
             raise RegardError(f"{path}: no such run; a run is the folder that `regard train` writes")
         if not run.recipe.is_file():
@@ -188,9 +194,9 @@ class RunFolder:
     def load_recipe(self) -> Recipe:
         """The recipe of the run."""
         self._tell_changed(self.recipe)
-        return resolve(parse(read_text(self.recipe, within=self.path), str(self.recipe)))
+        return resolve(parse(read_text(self.recipe, within=self.path), str(self.recipe)), self.kinds)
 
-    def save_config(self, config: ModelConfig, labels: list[str] | None = None) -> None:
+    def save_config(self, config: Any, labels: list[str] | None = None) -> None:
         """The model's config, and the names of its classes if it has any."""
         names = {} if labels is None else {"id2label": {str(i): label for i, label in enumerate(labels)}}
         self._write_json(self.config, {"model_type": f"regard-{config.KIND}", **plain(config), **names})

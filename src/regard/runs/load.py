@@ -4,7 +4,7 @@ The weights are the final ones of a run, those of a checkpoint that is named, or
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,26 +17,25 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
 from regard.layers.lowered import packable
 from regard.layers.lowering import lower
-from regard.models.captioner import Captioner, RecurrentCaptioner
-from regard.models.classifier import Classifier
-from regard.models.convolution import Convolution, ConvolutionConfig
-from regard.models.counter import Counter, CounterConfig
-from regard.models.fusion import Fusion, FusionConfig
-from regard.models.hearing import Hearing
-from regard.models.language import LanguageModel
-from regard.models.recurrent import RecurrentTranslator
-from regard.models.seeing import PictureConfig
-from regard.models.transcriber import Transcriber
-from regard.models.transformer import Transformer
-from regard.models.vision import Vision
-from regard.runs.answering import ImageCaptioner, Labeller, SpeechTranscriber, TextGenerator, Translator
+from regard.models.kind import Kind
+from regard.models.kinds import kind_of
+from regard.runs.answering import (
+    ImageCaptioner,
+    Labeller,
+    Loaded,
+    SpeechTranscriber,
+    TextGenerator,
+    Translator,
+)
 from regard.runs.building import build_model, check_fit
 from regard.runs.folder import RunFolder
-from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
+from regard.runs.inputs import PairReader, PictureReader, Reader, SoundReader, TextReader
 from regard.runs.reading import build
-from regard.runs.recipe import ModelConfig
+from regard.runs.recipe import config_of
 from regard.runs.settings import Decoding, TextData
 from regard.runs.tensor_file import Checkpoint, CheckpointKind, Header, called, found
+
+MOST_THREADS = 1024  # each has a stack of its own
 
 
 @dataclass(frozen=True)
@@ -60,19 +59,23 @@ class Chosen:
         return self.run.load_weights() if self.checkpoint is None else self.checkpoint.weights()
 
 
-def chosen(path: str | os.PathLike[str], *, accept_changes: bool = False) -> Chosen:
+def chosen(
+    path: str | os.PathLike[str], *, accept_changes: bool = False, kinds: Sequence[Kind] = ()
+) -> Chosen:
     """The weights that a path means. Of a run without final ones a warning says which checkpoint is taken."""
-    run, checkpoint = run_of(path, accept_changes=accept_changes), called(path)
+    run, checkpoint = run_of(path, accept_changes=accept_changes, kinds=kinds), called(path)
     if checkpoint is None and not os.path.lexists(run.weights):
         checkpoint = _best(run)
     return Chosen(run, checkpoint)
 
 
-def run_of(path: str | os.PathLike[str], *, accept_changes: bool = False) -> RunFolder:
+def run_of(
+    path: str | os.PathLike[str], *, accept_changes: bool = False, kinds: Sequence[Kind] = ()
+) -> RunFolder:
     """The run that a path means, be it of the run or of one of its checkpoints."""
     checkpoint = called(path)
     folder = path if checkpoint is None else checkpoint.path.parent.parent
-    return RunFolder.existing(folder, accept_changes=accept_changes)
+    return RunFolder.existing(folder, accept_changes=accept_changes, kinds=kinds)
 
 
 def _best(run: RunFolder) -> Checkpoint | None:
@@ -92,11 +95,6 @@ def _best(run: RunFolder) -> Checkpoint | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Described:
-    model: ModelConfig
-
-
 def load(
     run: str | os.PathLike[str],
     *,
@@ -104,7 +102,8 @@ def load(
     precision: str | None = None,
     compile: bool = False,
     accept_changes: bool = False,
-) -> Any:
+    kinds: Sequence[Kind] = (),
+) -> Loaded:
     """The model of a run with its tokenizers: `.translate([…])`, `.generate([…])`, `.classify([…])`, `.caption([…])`,
     `.transcribe([…])`, `.score(…)`, whichever it can. Without a device, a GPU where there is one.
 
@@ -114,21 +113,23 @@ def load(
     With a precision (float32, bf16 or int8 on the CPU; float32, fp16 or bf16 on a GPU) it answers quicker and can no
     longer be trained; without one it is as it was trained. `compile` has a C compiler make kernels for the CPU.
 
-    Weights and tokenizers that are not those that training wrote are refused, unless you accept changes.
+    Weights and tokenizers that are not those that training wrote are refused, unless you accept changes. A run of your
+    own model needs its kind, `kinds=[KIND]`: nothing in a run folder is ever executed.
     """
     instance("run", run, (str, os.PathLike), "give the folder of a run")
-    source = chosen(run, accept_changes=accept_changes)
+    source = chosen(run, accept_changes=accept_changes, kinds=kinds)
     folder = source.run
     config = folder.load_config()
     described = {key: value for key, value in config.items() if key not in ("model_type", "id2label")}
-    wanted = build(_Described, {"model": described}, where=str(folder.config)).model
-    check_fit(wanted, source.header(), weights=source.path, described=folder.config)
-    model = build_model(wanted)
+    wanted = config_of(described, folder.kinds, where=f"{folder.config}.model")
+    kind = kind_of(wanted, folder.kinds)
+    check_fit(wanted, source.header(), weights=source.path, described=folder.config, kinds=folder.kinds)
+    model = build_model(wanted, folder.kinds)
     model.load_state_dict(source.weights())
     place = chosen_device("cpu" if device is None and precision == "int8" else device)
     model = model.to(place).eval()
     if precision is not None:
-        if place.type != "cpu" and precision in ("fp16", "bf16") and not _reads_words(model):
+        if place.type != "cpu" and precision in ("fp16", "bf16") and kind.reads != ("text",):
             raise RegardError(
                 f"precision={precision!r} on a GPU is for models that read words; {folder.path} reads something else"
             )
@@ -138,36 +139,58 @@ def load(
     recipe, tokenizers = folder.load_recipe(), folder.load_tokenizers()
     decoding = decoding_of(folder, recipe.decoding)
     labels = folder.load_labels() or []
-    _check_words(folder, wanted, tokenizers)
-    _check_labels(folder, wanted, labels)
-    match model:
-        case Counter():
-            return model
-        case LanguageModel():
-            lines = isinstance(recipe.data, TextData) and recipe.data.unit == "lines"
-            return TextGenerator(model, tokenizers, decoding, lines=lines)
-        case Classifier():
-            return Labeller(model, TextReader(tokenizers["source"]), labels)
-        case Vision() | Convolution():
-            return Labeller(model, _pictures(model.config), labels)
-        case Hearing():
-            return Labeller(model, SoundReader(model.config), labels)
-        case Fusion():
-            return Labeller(model, PairReader(_pictures(model.config), SoundReader(model.config)), labels)
-        case Captioner() | RecurrentCaptioner():
-            return ImageCaptioner(model, _pictures(model.config), tokenizers["source"], decoding)
-        case Transcriber():
-            return SpeechTranscriber(model, SoundReader(model.config), tokenizers["source"], decoding)
-        case _:
+    _check_words(folder, kind, wanted, tokenizers)
+    _check_labels(folder, kind, wanted, labels)
+    loaded = _with_readers(kind, model, wanted, tokenizers, labels, decoding)
+    if isinstance(loaded, TextGenerator):
+        loaded.lines = isinstance(recipe.data, TextData) and recipe.data.unit == "lines"
+    loaded.kind = kind
+    return loaded
+
+
+def _with_readers(
+    kind: Kind,
+    model: Any,
+    config: Any,
+    tokenizers: dict[str, Tokenizer],
+    labels: list[str],
+    decoding: Decoding,
+) -> Loaded:
+    """A model with what turns its inputs into batches and its outputs into answers, by the first of its verbs."""
+    match kind.verbs[:1]:
+        case ("translate",):
             return Translator(model, tokenizers, decoding)
+        case ("generate",):
+            return TextGenerator(model, tokenizers, decoding)
+        case ("classify",):
+            return Labeller(model, _reader(kind, config, tokenizers), labels)
+        case ("caption",):
+            return ImageCaptioner(model, _reader(kind, config, tokenizers), tokenizers["source"], decoding)
+        case ("transcribe",):
+            return SpeechTranscriber(model, _reader(kind, config, tokenizers), tokenizers["source"], decoding)
+        case _:
+            return Loaded(model)
 
 
-def _check_words(folder: RunFolder, config: ModelConfig, tokenizers: Mapping[str, Tokenizer]) -> None:
+def _reader(kind: Kind, config: Any, tokenizers: Mapping[str, Tokenizer]) -> Reader:
+    """What turns the inputs of a model into batches: one reader, or a pair of them."""
+    known: dict[str, Callable[[], Reader]] = {
+        "text": lambda: TextReader(tokenizers["source"]),
+        "picture": lambda: PictureReader(config.image_size, config.channels),
+        "sound": lambda: SoundReader(config),
+    }
+    readers = [known[each]() for each in kind.reads]
+    return readers[0] if len(readers) == 1 else PairReader(*readers)
+
+
+def _check_words(folder: RunFolder, kind: Kind, config: Any, tokenizers: Mapping[str, Tokenizer]) -> None:
     """Refuse tokenizers whose tokens the model has no vectors for."""
     sides = {"vocabulary": "source", "source_vocabulary": "source", "target_vocabulary": "target"}
+    if "text" not in (*kind.reads, kind.gives):
+        return
     for name, side in sides.items():
         size = getattr(config, name, 0)
-        if not size or isinstance(config, CounterConfig | FusionConfig):  # these read no texts
+        if not size:
             continue
         tokenizer = tokenizers.get(side, tokenizers.get("source"))
         if tokenizer is None:
@@ -178,18 +201,10 @@ def _check_words(folder: RunFolder, config: ModelConfig, tokenizers: Mapping[str
             )
 
 
-def _check_labels(folder: RunFolder, config: ModelConfig, labels: Sequence[str]) -> None:
+def _check_labels(folder: RunFolder, kind: Kind, config: Any, labels: Sequence[str]) -> None:
     """Refuse names of classes that the model does not have."""
-    if hasattr(config, "classes") and not isinstance(config, CounterConfig) and len(labels) != config.classes:
+    if "classify" in kind.verbs and len(labels) != config.classes:
         raise RegardError(f"{folder.config} has classes={config.classes}, and id2label names {len(labels)}")
-
-
-def _reads_words(model: object) -> bool:
-    return isinstance(model, Transformer | RecurrentTranslator | LanguageModel | Classifier)
-
-
-def _pictures(config: PictureConfig | ConvolutionConfig) -> PictureReader:
-    return PictureReader(config.image_size, config.channels)
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:
@@ -208,16 +223,13 @@ def chosen_device(device: str | torch.device | None) -> torch.device:
 
 
 def decoding_of(folder: RunFolder, default: Decoding) -> Decoding:
-    """How the run wants to be asked: generation_config.json, where somebody may have changed it by hand."""
+    """How the run wants to be asked: generation_config.json, which may have been changed by hand."""
     given = folder.load_generation()
     names = {"num_beams": "beam", "length_penalty": "penalty", "max_new_tokens": "tokens"}
     known = {names.get(key, key): value for key, value in given.items()}
     fields = {key: value for key, value in known.items() if key in Decoding.__dataclass_fields__}
     checked = build(Decoding, fields, where=str(folder.generation))
     return replace(default, **{name: getattr(checked, name) for name in fields})
-
-
-MOST_THREADS = 1024  # each has a stack of its own
 
 
 def ready(
@@ -227,10 +239,13 @@ def ready(
     precision: str | None = None,
     threads: int | None = None,
     compile: bool = False,
-) -> Any:
+    kinds: Sequence[Kind] = (),
+) -> Loaded:
     """The run loaded, to answer and not to be trained."""
     set_threads(threads)
-    return load(run, device=device, precision=chosen_precision(device, precision), compile=compile)
+    return load(
+        run, device=device, precision=chosen_precision(device, precision), compile=compile, kinds=kinds
+    )
 
 
 def set_threads(threads: int | None) -> None:

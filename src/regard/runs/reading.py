@@ -1,4 +1,4 @@
-"""Plain values, as YAML or JSON hold them, into frozen dataclasses and back. A mistake is named where it stands."""
+"""Plain values, as YAML or JSON hold them, into frozen dataclasses and back. A mistake is reported with its place."""
 
 import dataclasses
 import difflib
@@ -18,10 +18,15 @@ def build(kind: type[Made], values: object, *, where: str = "") -> Made:
     return _convert(kind, values, where)
 
 
+def build_one(kinds: Sequence[type], values: object, *, where: str) -> Any:
+    """An instance of one of these dataclasses, chosen by the `kind` in the mapping."""
+    return _one_of(tuple(kinds), values, where)
+
+
 def plain(value: object) -> Any:
     """A dataclass as mappings, lists and scalars, in the order of its fields; what JSON and YAML can say."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        fields = {each.name: plain(getattr(value, each.name)) for each in _fields(type(value))}
         return {**_tag_of(type(value)), **fields}
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
@@ -74,7 +79,8 @@ def _dataclass(kind: type, value: object, where: str) -> Any:
         raise RegardError(
             f"{where or 'the recipe'}: {_shown(value)}, but settings are wanted: {_settings(kind)}"
         )
-    hints, tag = get_type_hints(kind), _tag_of(kind)
+    types, tag = get_type_hints(kind), _tag_of(kind)
+    hints = {each.name: types[each.name] for each in _fields(kind)}
     given = {key: each for key, each in value.items() if key not in tag}
     for key in given:
         if key not in hints:
@@ -86,7 +92,7 @@ def _dataclass(kind: type, value: object, where: str) -> Any:
                     f"{name}: no such setting; did you mean {near[0]} ({describe(hints[near[0]])})?"
                 )
             raise RegardError(f"{name}: no such setting; there are {_settings(kind)}")
-    for each in dataclasses.fields(kind):
+    for each in _fields(kind):
         if (
             each.name not in given
             and each.default is dataclasses.MISSING
@@ -193,7 +199,12 @@ def describe(kind: Any) -> str:
 
 
 def _settings(kind: Any) -> str:
-    return ", ".join([*_tag_of(kind), *(each.name for each in dataclasses.fields(kind))])
+    return ", ".join([*_tag_of(kind), *(each.name for each in _fields(kind))])
+
+
+def _fields(kind: Any) -> list[dataclasses.Field[Any]]:
+    """The settings of a dataclass: its fields, but for those with `metadata={"setting": False}`."""
+    return [each for each in dataclasses.fields(kind) if each.metadata.get("setting", True)]
 
 
 def _tag_of(kind: Any) -> dict[str, str]:

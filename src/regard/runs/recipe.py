@@ -5,7 +5,7 @@ The folder that its relative paths start from is recorded when a run begins, so 
 
 import difflib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -16,19 +16,9 @@ import yaml
 from regard.data.bounded import parse_yaml, read_text
 from regard.data.records import Parallel
 from regard.errors import RegardError, warn
-from regard.models import captioner, convolution, fusion, hearing, transcriber, transformer, vision
-from regard.models.captioner import CaptionerConfig, RecurrentCaptionerConfig
-from regard.models.classifier import ClassifierConfig
-from regard.models.convolution import ConvolutionConfig
-from regard.models.counter import CounterConfig
-from regard.models.fusion import FusionConfig
-from regard.models.hearing import HearingConfig
-from regard.models.language import LanguageConfig
-from regard.models.recurrent import RecurrentConfig
-from regard.models.transcriber import TranscriberConfig
-from regard.models.transformer import TransformerConfig
-from regard.models.vision import VisionConfig
-from regard.runs.reading import build, place, plain
+from regard.models.kind import Kind
+from regard.models.kinds import KINDS, kind_of, known
+from regard.runs.reading import build, build_one, place, plain
 from regard.runs.settings import (
     LARGEST_SEED,
     CountingData,
@@ -48,20 +38,6 @@ from regard.runs.settings import (
     Training,
 )
 
-ModelConfig = (
-    TransformerConfig
-    | RecurrentConfig
-    | LanguageConfig
-    | ClassifierConfig
-    | CounterConfig
-    | VisionConfig
-    | ConvolutionConfig
-    | CaptionerConfig
-    | RecurrentCaptionerConfig
-    | HearingConfig
-    | TranscriberConfig
-    | FusionConfig
-)
 Data = (
     NumberData
     | CountingData
@@ -75,17 +51,6 @@ Data = (
     | SpokenData
     | SameData
 )
-_SIZES: tuple[str, ...] = ("pico", "tiny", "small", "base")
-PRESETS: dict[str, dict[str, Callable[[], ModelConfig]]] = {
-    "transformer": {"tiny": transformer.tiny, "base": transformer.base, "big": transformer.big},
-    "vision": {size: getattr(vision, size) for size in _SIZES},
-    "convolution": {size: getattr(convolution, size) for size in _SIZES},
-    "captioner": {"pico": captioner.pico},
-    "recurrent-captioner": {"show-attend-tell": captioner.show_attend_tell},
-    "hearing": {"pico": hearing.pico},
-    "transcriber": {"pico": transcriber.pico},
-    "fusion": {"pico": fusion.pico},
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,13 +59,19 @@ class Recipe:
 
     about: str = ""
     data: Data
-    model: ModelConfig
+    model: Any  # the config of its kind
     tokens: Tokens = field(default_factory=Tokens)
     training: Training = field(default_factory=Training)
     decoding: Decoding = field(default_factory=Decoding)
     init: Init | None = None
     base: str = ""  # where relative paths of data and init start; empty: the folder the command runs in
     seed: int = 1
+    kinds: tuple[Kind, ...] = field(default=KINDS, repr=False, metadata={"setting": False})  # to choose from
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its model."""
+        return kind_of(self.model, self.kinds)
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:
@@ -117,15 +88,18 @@ def shipped() -> dict[str, str]:
     }
 
 
-def find(name: str, changes: Sequence[str] = ()) -> Recipe:
-    """A shipped recipe by its name, or one of the user's own by its path, with `a.b=c` changes applied."""
+def find(name: str, changes: Sequence[str] = (), *, kinds: Sequence[Kind] = ()) -> Recipe:
+    """A shipped recipe by its name, or one of the user's own by its path, with `a.b=c` changes applied.
+
+    `kinds` are those of the user's own models.
+    """
     text, where = _text(name)
-    return resolve(_with(parse(text, where), changes))
+    return resolve(_with(parse(text, where), changes), kinds)
 
 
 def changed(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     """A recipe with `a.b=c` changes applied."""
-    return resolve(_with(plain(recipe), changes)) if changes else recipe
+    return resolve(_with(plain(recipe), changes), recipe.kinds) if changes else recipe
 
 
 def _with(values: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
@@ -156,20 +130,35 @@ def parse(text: str, where: str) -> dict[str, Any]:
     return values
 
 
-def resolve(values: dict[str, Any]) -> Recipe:
-    """Checked values, presets filled in."""
-    model = values.get("model")
+def resolve(values: dict[str, Any], kinds: Sequence[Kind] = ()) -> Recipe:
+    """Checked values, presets filled in. The model is of a kind of the library, or of one of these."""
+    every, model = known(kinds), values.get("model")
     if isinstance(model, dict) and "preset" in model:
-        presets = PRESETS.get(str(model.get("kind")), {})
+        presets = next((each.presets for each in every if each.name == model.get("kind")), {})
         name = model["preset"]
         if not isinstance(name, str) or name not in presets:
-            known = ", ".join(presets) or "none"
+            there = ", ".join(presets) or "none"
             raise RegardError(
-                f"model.preset: {name!r} is not a preset of {model.get('kind')}; there are: {known}"
+                f"model.preset: {name!r} is not a preset of {model.get('kind')}; there are: {there}"
             )
         own = {key: value for key, value in model.items() if key != "preset"}
-        values = {**values, "model": {**plain(presets[name]()), **own}}
-    return build(Recipe, values)
+        model = {**plain(presets[name]()), **own}
+    if "model" in values:
+        values = {**values, "model": config_of(model, every, where="model")}
+    return replace(build(Recipe, values), kinds=every)
+
+
+def config_of(values: object, kinds: Sequence[Kind], *, where: str) -> Any:
+    """The config of a model, of the kind that its `kind` names."""
+    try:
+        return build_one([each.config for each in kinds], values, where=where)
+    except RegardError as error:
+        name = values.get("kind") if isinstance(values, dict) else None
+        if isinstance(name, str) and all(name != each.name for each in kinds):
+            raise RegardError(
+                f"{error}; for a kind of your own give its file, --kind FILE.py, or in Python kinds=[KIND]"
+            ) from None
+        raise
 
 
 def written(recipe: Recipe) -> str:

@@ -11,7 +11,6 @@ from regard.data.batches import END, Batch, Both, Images, Pairs, Sequences, Soun
 from regard.decoding.evaluating import evaluating
 from regard.errors import RegardError
 from regard.layers.frames import log_mel
-from regard.models.fusion import Fusion
 from regard.models.hearing import SoundEncoder
 from regard.models.seeing import PictureEncoder, PictureTokens
 from regard.runs.answering import Labeller, MediaDescriber
@@ -44,8 +43,8 @@ def picture_of_class(labeller: Labeller, given: Any, *, title: str = "") -> Over
     with evaluating(model), watch(model) as seen:
         model.predict(batch)
         if not seen.names:
-            raise RegardError(f"a {model.config.KIND} model has no attention to look at")
-    if isinstance(model, Fusion):
+            raise RegardError(f"a {type(model).__name__} has no attention to look at")
+    if isinstance(batch, Both):
         return _exchanged(model, batch, seen, title)
     if not hasattr(model.encoder, "blocks") or not isinstance(batch, Images | Sounds):
         raise RegardError("a picture of a class is of pictures and of recordings; texts have `seen.show()`")
@@ -119,10 +118,8 @@ def _asked(model: Any, seen: Seen) -> Float[Tensor, " n"]:
     return flow.mean(0)
 
 
-def _exchanged(model: Fusion, batch: Batch, seen: Seen, title: str) -> Panels:
+def _exchanged(model: Any, batch: Both[Any, Any], seen: Seen, title: str) -> Panels:
     """What the second sense saw of the first, and the first of the second."""
-    if not isinstance(batch, Both):
-        raise RegardError("two senses are wanted")
     parts = []
     for asking, encoder, inputs, who in (
         ("second_asks.", model.first, batch.first, model.config.second),
@@ -130,7 +127,7 @@ def _exchanged(model: Fusion, batch: Batch, seen: Seen, title: str) -> Panels:
     ):
         names = [name for name in seen.names if name.startswith(asking) and name.endswith(".cross")]
         if names and isinstance(inputs, Images | Sounds):
-            ground = ground_of(encoder, inputs)  # type: ignore[arg-type]
+            ground = ground_of(encoder, inputs)
             weights = torch.stack([seen.stitched(name).weights()[0].mean((0, 1)) for name in names]).mean(0)
             note = f"what the {who} asked for, mean of {len(names)} blocks"
             parts.append(overlay(ground.photo, weights, grid=ground.grid, smooth=False, note=note))

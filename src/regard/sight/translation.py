@@ -9,12 +9,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batches import END, SPECIAL, Pairs, Sequences
+from regard.data.given import instance
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.evaluating import evaluating
 from regard.errors import RegardError
 from regard.models.recurrent_writing import RecurrentWriting
 from regard.models.writing import Writing
-from regard.runs.answering import Translator
+from regard.runs.answering import Loaded, Translator
 from regard.sight.pictures.heatmap import MOST, Heatmap, heatmap
 from regard.sight.selection import Choice, positions
 from regard.sight.watch import watch
@@ -35,7 +36,7 @@ class Looks:
 
 
 def picture_of(
-    translator: Translator,
+    translator: Loaded,  # a `Translator`
     source: str,
     target: str | None = None,
     *,
@@ -50,6 +51,7 @@ def picture_of(
     Without a target it is the translator's own translation. For a Transformer the mean over all heads of one
     decoder block is drawn, the one that looks most sharply; `layer` and `heads` choose others.
     """
+    translator = instance("translator", translator, Translator, "give a loaded run that translates")
     looks = looks_of(translator, source, target, layer=layer, heads=heads)
     return heatmap(
         torch.cat([looks.weights, looks.end[:, None]], dim=1),

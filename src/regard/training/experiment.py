@@ -12,8 +12,7 @@ from torch import nn
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.evaluating import evaluating
-from regard.models.recurrent import RecurrentConfig
-from regard.models.transformer import TransformerConfig
+from regard.models.kind import Kind
 from regard.runs.building import build_model, check_size
 from regard.runs.card import write_card
 from regard.runs.folder import RunFolder
@@ -78,9 +77,10 @@ def resume(
     observers: Watchers = lambda run: (),
     say: Say = lambda message: None,
     interruption: Interruption | None = None,
+    kinds: Sequence[Kind] = (),
 ) -> Finished:
     """Go on with a run that was killed, stopped or lost power; with `a.b=c` changes, also with one that is finished."""
-    run = RunFolder.existing(path)
+    run = RunFolder.existing(path, kinds=kinds)
     with (
         _open(interruption) as asked,
         joined(chosen_device(device)) as world,
@@ -202,9 +202,10 @@ class _Experiment:
         run.save_config(prepared.config, prepared.labels)  # last: it says that the others are there
 
     def _built(self, prepared: Prepared) -> nn.Module:
-        check_size(prepared.config)
+        kinds = self.recipe.kinds
+        check_size(prepared.config, kinds=kinds)
         torch.manual_seed(self.recipe.seed)
-        model, init = build_model(prepared.config), self.recipe.init
+        model, init = build_model(prepared.config, kinds), self.recipe.init
         if init is not None:
             _transfer(model, init, prepared, self.say, name=self.lender)
         return model.to(self.world.device)
@@ -233,7 +234,7 @@ def _lent(recipe: Recipe, say: Say, *, name: str) -> dict[str, Tokenizer]:
     found = run_of(recipe.init.run).load_tokenizers()
     if found:
         say(f"init: the tokenizer is that of {name}, whose embeddings are taken; `tokens` is not used")
-    if isinstance(recipe.model, TransformerConfig | RecurrentConfig):
+    if recipe.kind.task == "translation":
         return found
     side = "target" if "target_embedding" in recipe.init.parts and "target" in found else "source"
     return {"source": found[side]} if side in found else {}  # of one text there is one vocabulary

@@ -23,7 +23,8 @@ from regard.decoding.evaluating import evaluating
 from regard.decoding.forced import score
 from regard.errors import RegardError
 from regard.models.convolution import Convolution, ConvolutionConfig
-from regard.runs.answering import Labeller
+from regard.models.counter import Counter, CounterConfig
+from regard.runs.answering import Labeller, Loaded
 from regard.runs.inputs import PictureReader
 from regard.sight.explorer.exhibit import Change, Exhibit, Picture, Text
 from regard.sight.explorer.hall import TOUCHED, GoneError, Hall
@@ -336,7 +337,9 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(RegardError, match="there is no token in it"):
         exhibit_of_run(translator(), "")
     with pytest.raises(RegardError, match="cannot be explored"):
-        exhibit_of_run(torch.nn.Linear(1, 1), "one")
+        exhibit_of_run(Loaded(Counter(CounterConfig())), "one")
+    with pytest.raises(RegardError, match="config of no known kind"):
+        exhibit_of_run(Loaded(torch.nn.Linear(1, 1)), "one")
     model = Convolution(
         ConvolutionConfig(channels=1, image_size=(8, 8), classes=2, widths=(4,), strides=(2,))
     )

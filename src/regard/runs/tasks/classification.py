@@ -1,20 +1,24 @@
-"""Classification: texts and their labels."""
+"""Classification: texts, pictures or recordings, and their classes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from torch import nn
-
+from regard.data.batches import Feed
 from regard.data.corpus import tokenize
+from regard.data.digits import SIDE
 from regard.data.feeds import LabelledFeed
+from regard.data.media_feeds import ImageFeed, SoundFeed
 from regard.data.records import read_labelled
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.models.classifier import ClassifierConfig
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
-from regard.runs.settings import Files, LabelledData
+from regard.runs.settings import DigitData, Files, ImageData, LabelledData, SameData, SoundData, SpokenData
+from regard.runs.tasks.media import Pool, picture_pools, prefetched, sound_pools
 from regard.runs.tasks.prepared import Prepared, all_located, counted, likelihood, packs, too_long
 from regard.runs.tasks.translation import SAMPLES, SPLITS, split_of, trained
 
@@ -22,14 +26,29 @@ Samples = list[tuple[str, str]]
 
 
 def prepare(
-    recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report, labels: list[str] | None = None
+    recipe: Recipe, report: Report, tokenizers: Mapping[str, Tokenizer], labels: list[str] | None
 ) -> Prepared:
-    """Texts read and tokenised; the labels are those of the training texts, in alphabetical order."""
-    data, config = recipe.data, recipe.model
-    if not isinstance(data, LabelledData) or not isinstance(config, ClassifierConfig):
-        raise RegardError(
-            f"data.kind {data.KIND} with model.kind {config.KIND}: a classifier reads labelled texts"
-        )
+    """Samples read; the labels are those of the training samples, in alphabetical order."""
+    if recipe.kind.reads == ("text",):
+        return _prepare_texts(recipe, report, tokenizers, labels)
+    return _prepare_media(recipe, report, labels)
+
+
+def evaluate(loaded: Any, recipe: Recipe, report: Report, answers: Path | None) -> list[Metric]:
+    """Loss and accuracy on the test samples."""
+    feed: Feed[Any]
+    if recipe.kind.reads == ("text",):
+        samples = samples_of(_labelled(recipe), report)["test"]
+        feed = feed_of(recipe, samples, loaded.reader.tokenizer, loaded.labels)
+    else:
+        feed = media_feed_of(recipe, pools_of(recipe, report)["test"], loaded.labels, "test")
+    return likelihood(loaded.model, feed)
+
+
+def _prepare_texts(
+    recipe: Recipe, report: Report, tokenizers: Mapping[str, Tokenizer], labels: list[str] | None
+) -> Prepared:
+    data, config = _labelled(recipe), recipe.model
     samples = samples_of(data, report)
     labels = labels or sorted({label for _, label in samples["train"]})
     if len(labels) < 2:
@@ -46,19 +65,13 @@ def prepare(
         for split in SPLITS
     }
 
-    def validate(model: nn.Module) -> list[Metric]:
-        return likelihood(model, feeds["valid"])
-
-    def test(model: nn.Module) -> list[Metric]:
-        return likelihood(model, feeds["test"])
-
     longest, train = recipe.tokens.longest, feeds["train"]
     unused = {split: feeds[split].left_out for split in ("valid", "test") if feeds[split].left_out}
     return Prepared(
         config=replace(config, vocabulary=tokenizers["source"].size, classes=len(labels)),
         train=feeds["train"],
-        validate=validate,
-        test=test,
+        validate=partial(likelihood, feed=feeds["valid"]),
+        test=partial(likelihood, feed=feeds["test"]),
         tokenizers=tokenizers,
         labels=labels,
         facts={
@@ -74,6 +87,15 @@ def prepare(
         classes=counted(label for _, label in samples["train"]),
         samples=samples["train"][:SAMPLES],
     )
+
+
+def _labelled(recipe: Recipe) -> LabelledData:
+    data = recipe.data
+    if not isinstance(data, LabelledData):
+        raise RegardError(
+            f"data.kind {data.KIND} with model.kind {recipe.kind.name}: a classifier reads labelled texts"
+        )
+    return data
 
 
 def samples_of(data: LabelledData, report: Report) -> dict[str, Samples]:
@@ -136,3 +158,62 @@ def feed_of(
         longest=recipe.tokens.longest,
         packed=packed,
     )
+
+
+def _prepare_media(recipe: Recipe, report: Report, labels: list[str] | None) -> Prepared:
+    pools = pools_of(recipe, report)
+    labels = labels or sorted(set(pools["train"].told))
+    if len(labels) < 2:
+        raise RegardError(f"data.train: all samples are of the class {labels[0]!r}")
+    feeds = {split: media_feed_of(recipe, pools[split], labels, split) for split in SPLITS}
+
+    return Prepared(
+        config=_fitted(recipe, len(labels)),
+        train=feeds["train"],
+        validate=partial(likelihood, feed=feeds["valid"]),
+        test=partial(likelihood, feed=feeds["test"]),
+        labels=labels,
+        facts={
+            "training samples": len(pools["train"].told),
+            "validation samples": len(pools["valid"].told),
+            "test samples": len(pools["test"].told),
+            "classes": len(labels),
+        },
+        classes=counted(pools["train"].told),
+        samples=pools["train"].samples(),
+    )
+
+
+def pools_of(recipe: Recipe, report: Report) -> dict[str, Pool[Any]]:
+    """What is to be sorted, in its splits."""
+    data, reads = recipe.data, recipe.kind.reads
+    if isinstance(data, DigitData | ImageData) and reads == ("picture",):
+        return {**picture_pools(data, report)}
+    if isinstance(data, SoundData | SpokenData) and not isinstance(data, SameData) and reads == ("sound",):
+        return {**sound_pools(data, report, rate=recipe.model.rate)}
+    raise RegardError(
+        f"data.kind {data.KIND} with model.kind {recipe.kind.name}: it reads a {' and a '.join(reads)}; pictures are in "
+        "digits and images, recordings in sounds and spoken-digits"
+    )
+
+
+def media_feed_of(recipe: Recipe, pool: Pool[Any], labels: Sequence[str], split: str) -> Feed[Any]:
+    """Samples and the numbers of their classes, jittered in training alone. Those on disk are read ahead."""
+    data: Any = recipe.data
+    kind: Any = SoundFeed if recipe.kind.reads == ("sound",) else ImageFeed
+    feed = kind(
+        pool.inputs,
+        pool.numbers(labels),
+        rows=recipe.training.batch,
+        seed=recipe.seed,
+        jitter=data.jitter if split == "train" else None,
+    )
+    return prefetched(feed, pool.inputs)
+
+
+def _fitted(recipe: Recipe, classes: int) -> Any:
+    data, config = recipe.data, recipe.model
+    if recipe.kind.reads == ("sound",):
+        return replace(config, classes=classes)
+    size, channels = (data.size, data.channels) if isinstance(data, ImageData) else ((SIDE, SIDE), 1)
+    return replace(config, classes=classes, image_size=size, channels=channels)

@@ -10,16 +10,14 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from regard.data.atomic import write_atomically
 from regard.data.batches import Feed, each_once
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.models.classifier import ClassifierConfig
-from regard.models.language import LanguageConfig
 from regard.models.protocols import Trains
-from regard.models.transformer import TransformerConfig
 from regard.runs.metrics import Metric, likelihood_metrics
-from regard.runs.recipe import ModelConfig, Recipe
+from regard.runs.recipe import Recipe
 
 Evaluation = Callable[[nn.Module], list[Metric]]
 
@@ -28,7 +26,7 @@ Evaluation = Callable[[nn.Module], list[Metric]]
 class Prepared:
     """Everything that training needs, and what is measured with."""
 
-    config: ModelConfig
+    config: Any  # of the model, with the sizes that the data tell
     train: Feed[Any]
     validate: Evaluation  # while training
     test: Evaluation  # at the end
@@ -60,17 +58,21 @@ def packs(recipe: Recipe) -> bool:
     """Whether the texts that are trained on are packed, which not every model can read."""
     if not recipe.training.packing:
         return False
-    config = recipe.model
-    if not isinstance(config, TransformerConfig | LanguageConfig | ClassifierConfig):
+    if not recipe.kind.packs:
+        able = ", ".join(each.name for each in recipe.kinds if each.packs)
+        raise RegardError(f"training.packing with model.kind {recipe.kind.name}: packed texts are for {able}")
+    if depth := getattr(recipe.model, "stochastic_depth", 0):
         raise RegardError(
-            f"training.packing with model.kind {config.KIND}: packed texts are for transformer, language and classifier"
-        )
-    if config.stochastic_depth:
-        raise RegardError(
-            f"training.packing with stochastic_depth={config.stochastic_depth}: samples are left out by the row, and "
+            f"training.packing with stochastic_depth={depth}: samples are left out by the row, and "
             "packed texts have one; set one of them to 0"
         )
     return True
+
+
+def write_answers(path: Path, what: str, rows: Iterable[Sequence[str]]) -> None:
+    """Sources, references and answers as TSV."""
+    lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in rows)
+    write_atomically(path, f"source\treference\t{what}\n" + "\n".join(lines) + "\n")
 
 
 def counted(labels: Iterable[str]) -> dict[str, int]:

@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
@@ -15,13 +16,19 @@ from regard.data.records import Parallel, Place, read_pairs
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.models.recurrent import RecurrentConfig
-from regard.models.transformer import TransformerConfig
 from regard.runs.answering import Translator
 from regard.runs.metrics import Metric, translation_metrics
 from regard.runs.recipe import Recipe
 from regard.runs.settings import NumberData, PairData
-from regard.runs.tasks.prepared import Prepared, all_located, likelihood, located, packs, too_long
+from regard.runs.tasks.prepared import (
+    Prepared,
+    all_located,
+    likelihood,
+    located,
+    packs,
+    too_long,
+    write_answers,
+)
 
 SPLITS: tuple[Part, ...] = ("train", "valid", "test")
 SAMPLES = 3  # shown before training, as they were read
@@ -35,7 +42,9 @@ class Texts(Protocol):
         """The pairs; what is wrong with their file is reported."""
 
 
-def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report) -> Prepared:
+def prepare(
+    recipe: Recipe, report: Report, tokenizers: Mapping[str, Tokenizer], labels: list[str] | None
+) -> Prepared:
     """Pairs read and tokenised; tokenizers are trained unless they are given."""
     if recipe.training.best in ("bleu", "chrf", "exact") and not recipe.training.decode:
         raise RegardError(
@@ -70,11 +79,8 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
             tokenize=recipe.decoding.bleu,
         )
 
-    config = recipe.model
-    if not isinstance(config, TransformerConfig | RecurrentConfig):
-        raise RegardError(f"model.kind: {config.KIND} does not translate; take transformer or recurrent")
     return Prepared(
-        config=replace(config, source_vocabulary=source.size, target_vocabulary=target.size),
+        config=replace(recipe.model, source_vocabulary=source.size, target_vocabulary=target.size),
         train=feeds["train"],
         validate=validate,
         test=test,
@@ -88,6 +94,18 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
         },
         samples=samples,
     )
+
+
+def evaluate(loaded: Any, recipe: Recipe, report: Report, answers: Path | None) -> list[Metric]:
+    """BLEU, chrF and exact matches on the test pairs."""
+    pairs = list(pairs_of(recipe, "test")(report))
+    if not pairs:
+        raise RegardError(f"nothing to evaluate on: no pairs{report.reasons}")
+    sources, references = zip(*pairs, strict=True)
+    translations = loaded.translate(sources)
+    if answers is not None:
+        write_answers(answers, "translation", zip(sources, references, translations, strict=True))
+    return translation_metrics(translations, references, tokenize=loaded.decoding.bleu)
 
 
 def translation(translator: Translator, pairs: list[tuple[str, str]], *, tokenize: str) -> list[Metric]:

@@ -1,11 +1,13 @@
 """Trained runs to be explored: each kind of model on the kind of input it takes."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.errors import RegardError
-from regard.runs.answering import Labeller, MediaDescriber, TextGenerator, Translator
-from regard.runs.inputs import PairReader, TextReader
+from regard.models.kind import View
+from regard.models.kinds import kind_of
+from regard.runs.answering import Loaded, MediaDescriber, TextGenerator, Translator
 from regard.sight.explorer.exhibit import Exhibit, Subject
 from regard.sight.explorer.fused import Fusing
 from regard.sight.explorer.senses import Perceiving, Telling
@@ -14,7 +16,7 @@ from regard.sight.explorer.translations import Translating
 
 
 def exhibit_of_run(
-    loaded: Any,
+    loaded: Loaded,
     given: Any,  # a text, or the file or tensor of a picture or a recording, or two of them
     *,
     target: str | None = None,
@@ -31,26 +33,38 @@ def exhibit_of_run(
         raise RegardError(f"a beam of {beam}: only a model that writes a target of its own has one")
     if more and not isinstance(loaded, TextGenerator):
         raise RegardError(f"{more} tokens more: only a language model goes on from a text")
-    subject: Subject
-    match loaded:
-        case Translator():
-            text = _text(given)
-            subject = Translating(translator=loaded, source=text, target=target, beam=beam, about=about)
-        case MediaDescriber():
-            subject = Telling(describer=loaded, given=given, target=target, beam=beam, about=about)
-        case TextGenerator():
-            subject = Continuing(generator=loaded, text=_text(given), more=more, about=about)
-        case Labeller(reader=TextReader()):
-            subject = Sorting(labeller=loaded, text=_text(given), about=about)
-        case Labeller(reader=PairReader()):
-            subject = Fusing(labeller=loaded, given=given, about=about)
-        case Labeller():
-            subject = Perceiving(labeller=loaded, given=given, about=about)
-        case _:
-            raise RegardError(
-                f"{name or 'this run'} cannot be explored: a {type(loaded).__name__} takes neither text nor pictures"
-            )
-    return subject.look({}, [])
+    kind = loaded.kind or kind_of(getattr(loaded.model, "config", None))
+    if kind.view is None:
+        raise RegardError(
+            f"a {type(loaded.model).__name__} cannot be explored: it has no attention over text, pictures or sounds"
+        )
+    asked = _Asked(loaded, given, target, beam, more, about)
+    return _VIEWS[kind.view](asked).look({}, [])
+
+
+class _Asked(NamedTuple):
+    loaded: Any
+    given: Any
+    target: str | None
+    beam: int | None
+    more: int
+    about: str
+
+
+_VIEWS: dict[View, Callable[[_Asked], Subject]] = {
+    "translation": lambda it: Translating(
+        translator=it.loaded, source=_text(it.given), target=it.target, beam=it.beam, about=it.about
+    ),
+    "continuation": lambda it: Continuing(
+        generator=it.loaded, text=_text(it.given), more=it.more, about=it.about
+    ),
+    "text-class": lambda it: Sorting(labeller=it.loaded, text=_text(it.given), about=it.about),
+    "media-class": lambda it: Perceiving(labeller=it.loaded, given=it.given, about=it.about),
+    "pair-class": lambda it: Fusing(labeller=it.loaded, given=it.given, about=it.about),
+    "description": lambda it: Telling(
+        describer=it.loaded, given=it.given, target=it.target, beam=it.beam, about=it.about
+    ),
+}
 
 
 def _text(given: str) -> str:
@@ -67,12 +81,9 @@ def _text(given: str) -> str:
         raise RegardError(f"{given} cannot be read as text ({error})") from None
 
 
-def _described(loaded: Any) -> str:
-    model = getattr(loaded, "model", None)
-    if model is None:
-        return ""
-    count = sum(each.numel() for each in model.parameters())
-    return f"{type(model).__name__} · {_short(count)} parameters"
+def _described(loaded: Loaded) -> str:
+    count = sum(each.numel() for each in loaded.model.parameters())
+    return f"{type(loaded.model).__name__} · {_short(count)} parameters"
 
 
 def _short(count: int) -> str:

@@ -11,9 +11,6 @@ from torch import Tensor
 
 from regard.data.batches import Batch, Sounds
 from regard.decoding.evaluating import evaluating
-from regard.errors import RegardError
-from regard.models.hearing import Hearing
-from regard.models.vision import Vision
 from regard.runs.answering import Answer, Labeller, MediaDescriber
 from regard.sight.explorer.changes import changed
 from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Output, Panel, Picture, Plain
@@ -39,7 +36,7 @@ class Perceiving:
 
     def look(self, inputs: Mapping[str, str], changes: Sequence[Change]) -> Exhibit:
         """The likeliest classes, and where the model looked for them."""
-        model, batch = self._attending(), self._batch()
+        model, batch = self.labeller.model, self._batch()
         with evaluating(model), changed(model, changes), watch(model) as seen:
             likely = model.predict(batch)[0].exp()
         side = side_of(model.encoder, batch, rate=getattr(model.config, "rate", None))
@@ -64,18 +61,10 @@ class Perceiving:
 
     def importance(self, exhibit: Exhibit, panel: Panel) -> Float[Tensor, " heads"]:
         """How much less likely the likeliest class gets without each head."""
-        return importance_for_class(self._attending(), self._batch(), panel)
+        return importance_for_class(self.labeller.model, self._batch(), panel)
 
     def _batch(self) -> Any:
         return self.labeller.reader.batch([self.given]).to(self.labeller.device)
-
-    def _attending(self) -> Vision | Hearing:
-        if not isinstance(self.labeller.model, Vision | Hearing):
-            raise RegardError(
-                f"a {type(self.labeller.model).__name__} cannot be explored: of classifiers of pictures and recordings "
-                "those with an encoder of their own attention can"
-            )
-        return self.labeller.model
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-
-from torch import nn
+from pathlib import Path
+from typing import Any
 
 from regard.data.corpus import tokenize
 from regard.data.feeds import StreamFeed, TextFeed
@@ -13,7 +13,6 @@ from regard.data.records import read_text
 from regard.data.text_lines import Report, matching, read_lines
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.models.language import LanguageConfig
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.settings import Files, TextData
@@ -24,10 +23,12 @@ Texts = Callable[[], Iterator[str]]
 PIECE = 10_000  # letters tokenised at once
 
 
-def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report) -> Prepared:
+def prepare(
+    recipe: Recipe, report: Report, tokenizers: Mapping[str, Tokenizer], labels: list[str] | None
+) -> Prepared:
     """Text read and tokenised; the end of the training text is held out where no other is given."""
     data, config = recipe.data, recipe.model
-    if not isinstance(data, TextData) or not isinstance(config, LanguageConfig):
+    if not isinstance(data, TextData):
         raise RegardError(f"data.kind {data.KIND} with model.kind {config.KIND}: a language model reads text")
     texts = texts_of(data, report)
     samples = [*islice(texts["train"](), SAMPLES if data.unit == "lines" else 1)]
@@ -36,12 +37,6 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     tokenizers = dict(tokenizers) or {"source": trained(recipe, texts["train"]())}
     tokenizer = tokenizers["source"]
     feeds = {split: feed_of(recipe, texts[split], tokenizer, shift=split == "train") for split in texts}
-
-    def validate(model: nn.Module) -> list[Metric]:
-        return likelihood(model, feeds["valid"])
-
-    def test(model: nn.Module) -> list[Metric]:
-        return likelihood(model, feeds["test"])
 
     counts: dict[str, object] = {}
     train = feeds["train"]
@@ -52,8 +47,8 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     return Prepared(
         config=replace(config, vocabulary=tokenizer.size),
         train=feeds["train"],
-        validate=validate,
-        test=test,
+        validate=partial(likelihood, feed=feeds["valid"]),
+        test=partial(likelihood, feed=feeds["test"]),
         tokenizers=tokenizers,
         facts={
             **counts,
@@ -63,6 +58,14 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
         },
         samples=[(text,) for text in samples],
     )
+
+
+def evaluate(loaded: Any, recipe: Recipe, report: Report, answers: Path | None) -> list[Metric]:
+    """Loss, perplexity and accuracy on the test text."""
+    if not isinstance(recipe.data, TextData):
+        raise RegardError(f"data.kind {recipe.data.KIND}: a language model reads text")
+    texts = texts_of(recipe.data, report)["test"]
+    return likelihood(loaded.model, feed_of(recipe, texts, loaded.tokenizer, shift=False))
 
 
 def texts_of(data: TextData, report: Report) -> dict[str, Texts]:
@@ -130,7 +133,7 @@ def _parted(texts: Texts, data: TextData) -> tuple[Texts, Texts]:
 
 
 def _between(pieces: Iterator[str], first: int, last: int | None) -> Iterator[str]:
-    """What stands from one letter of a stream to before another."""
+    """The part of a stream from one letter to before another."""
     place = 0
     for piece in pieces:
         some = piece[max(first - place, 0) : None if last is None else max(last - place, 0)]

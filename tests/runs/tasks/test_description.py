@@ -12,7 +12,7 @@ from regard.data.text_lines import Report
 from regard.runs.evaluation import evaluate_run
 from regard.runs.load import load
 from regard.runs.tasks import prepare
-from regard.runs.tasks.telling import splits_of
+from regard.runs.tasks.description import splits_of
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +113,8 @@ def test_ones_own_pictures_and_captions(table, tmp_path, model):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"data": {"kind": "digits"}}, "a captioner tells of pictures (images, strips)"),
-        ({"model": {"kind": "vision", **MODEL}}, "a captioner tells of pictures"),
+        ({"data": {"kind": "digits"}}, "a captioner describes pictures (images, strips)"),
+        ({"model": {"kind": "vision", **MODEL}}, "it reads a picture; pictures are in digits and images"),
         ({"training": {**TRAINING, "best": "exact"}}, "set training.decode"),
     ],
 )

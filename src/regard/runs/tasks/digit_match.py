@@ -1,22 +1,24 @@
-"""The same or not: a handwritten digit and a spoken one, for a model of two senses."""
+"""Digit matching: are a handwritten digit and a spoken one the same? For a model that reads both."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
 
 from regard.data.augment import Jitter, SoundJitter
 from regard.data.digit_match import DigitMatchFeed, Senses
 from regard.data.digits import SIDE, digit_split, digits
 from regard.data.media_feeds import Recordings
 from regard.data.text_lines import Report
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.models.fusion import FusionConfig
 from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
 from regard.runs.settings import SameData
-from regard.runs.tasks import sounds
-from regard.runs.tasks.pools import Pool
+from regard.runs.tasks.media import Pool, sound_pools
 from regard.runs.tasks.prepared import Prepared, likelihood
 from regard.runs.tasks.translation import SAMPLES
 
@@ -24,22 +26,18 @@ LABELS = ["different", "same"]
 _VALID, _TEST = 1_000_001, 1_000_002  # seeds that no training has
 
 
-def prepare(recipe: Recipe, report: Report) -> Prepared:
-    """Pairs of digits. No test digit is written in training, and who speaks those of the test is heard nowhere else."""
+def prepare(
+    recipe: Recipe, report: Report, tokenizers: Mapping[str, Tokenizer], labels: list[str] | None
+) -> Prepared:
+    """Pairs of digits. No handwritten digit and no speaker of the test occurs in training."""
     data, config = checked(recipe)
     feeds = {split: feed_of(recipe, split, report) for split in ("train", "valid", "test")}
-
-    def validate(model: nn.Module) -> list[Metric]:
-        return likelihood(model, feeds["valid"])
-
-    def test(model: nn.Module) -> list[Metric]:
-        return likelihood(model, feeds["test"])
 
     return Prepared(
         config=replace(config, classes=len(LABELS), image_size=(SIDE, SIDE), channels=1),
         train=feeds["train"],
-        validate=validate,
-        test=test,
+        validate=partial(likelihood, feed=feeds["valid"]),
+        test=partial(likelihood, feed=feeds["test"]),
         labels=LABELS,
         facts={
             "training pairs an epoch": data.samples,
@@ -51,6 +49,11 @@ def prepare(recipe: Recipe, report: Report) -> Prepared:
     )
 
 
+def evaluate(loaded: Any, recipe: Recipe, report: Report, answers: Path | None) -> list[Metric]:
+    """Loss and accuracy on the pairs of the test."""
+    return likelihood(loaded.model, feed_of(recipe, "test", report))
+
+
 def _samples(feed: DigitMatchFeed) -> list[tuple[str, str]]:
     count = min(SAMPLES, feed.samples)
     senses = feed.senses
@@ -60,12 +63,12 @@ def _samples(feed: DigitMatchFeed) -> list[tuple[str, str]]:
     ]
 
 
-def checked(recipe: Recipe) -> tuple[SameData, FusionConfig]:
+def checked(recipe: Recipe) -> tuple[SameData, Any]:
     """The data and the model of a recipe, if they are for this task."""
     data, config = recipe.data, recipe.model
-    if not isinstance(data, SameData) or not isinstance(config, FusionConfig):
+    if not isinstance(data, SameData):
         raise RegardError(
-            f"data.kind {data.KIND} with model.kind {config.KIND}: two senses are for a fusion model"
+            f"data.kind {data.KIND} with model.kind {config.KIND}: its data is same, pairs of a picture and a sound"
         )
     if (config.first, config.second) != ("image", "sound"):
         raise RegardError(
@@ -79,7 +82,7 @@ def feed_of(recipe: Recipe, split: str, report: Report) -> DigitMatchFeed:
     data, config = checked(recipe)
     pixels, labels = digits()
     shown = torch.tensor(getattr(digit_split(), split))
-    heard: Pool[Recordings] = sounds.pools_of(data, report, rate=config.rate)[split]
+    heard: Pool[Recordings] = sound_pools(data, report, rate=config.rate)[split]
     senses = Senses(
         pixels=pixels[shown],
         shown=labels[shown],

@@ -1,8 +1,9 @@
-"""Telling in words: what is in a picture, or what was said. Also the reader's task, whose strips are made."""
+"""Describing media in text: captions of pictures, transcripts of recordings. Strips of digits are made, not read."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -17,15 +18,12 @@ from regard.data.reader import WIDTH, Hand, ReaderFeed
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.models.captioner import CaptionerConfig, RecurrentCaptionerConfig
-from regard.models.transcriber import TranscriberConfig
-from regard.runs.answering import answers
+from regard.runs.answering import answers as decoded
 from regard.runs.metrics import Metric, transcription_metrics, translation_metrics
 from regard.runs.recipe import Recipe
-from regard.runs.settings import Decoding, ImageData, SoundData, SpokenData, StripData
-from regard.runs.tasks import pictures, sounds
-from regard.runs.tasks.pools import Pool, prefetched
-from regard.runs.tasks.prepared import Prepared, likelihood, too_long
+from regard.runs.settings import Decoding, ImageData, SameData, SoundData, SpokenData, StripData
+from regard.runs.tasks.media import Pool, picture_pools, prefetched, sound_pools
+from regard.runs.tasks.prepared import Prepared, likelihood, too_long, write_answers
 from regard.runs.tasks.translation import SAMPLES, trained
 
 ROWS = 64  # answered together
@@ -57,11 +55,13 @@ class Split:
     samples: Sequence[tuple[str, str]]  # the first few
 
 
-def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report) -> Prepared:
+def prepare(
+    recipe: Recipe, report: Report, tokenizers: Mapping[str, Tokenizer], labels: list[str] | None
+) -> Prepared:
     """Inputs read, texts tokenised; the tokenizer is trained unless it is given."""
     if recipe.training.best in ("bleu", "chrf", "wer", "cer", "exact") and not recipe.training.decode:
         raise RegardError(
-            f"training.best={recipe.training.best}: nothing is told at an evaluation; set training.decode, such as 200"
+            f"training.best={recipe.training.best}: nothing is decoded at an evaluation; set training.decode, such as 200"
         )
     splits = splits_of(recipe, report)
     tokenizers = dict(tokenizers) or {"source": trained(recipe, splits["train"].texts())}
@@ -74,11 +74,11 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
         if recipe.training.decode:
             greedily = replace(recipe.decoding, beam=1)
             questions = _first(splits["valid"].questions(), recipe.training.decode)
-            found += metrics(tell(model, tokenizer, greedily, questions), recipe)
+            found += metrics(describe(model, tokenizer, greedily, questions), recipe)
         return found
 
     def test(model: nn.Module) -> list[Metric]:
-        told = tell(model, tokenizer, recipe.decoding, splits["test"].questions())
+        told = describe(model, tokenizer, recipe.decoding, splits["test"].questions())
         return metrics(told, recipe)
 
     return Prepared(
@@ -99,14 +99,23 @@ def prepare(recipe: Recipe, tokenizers: Mapping[str, Tokenizer], report: Report)
     )
 
 
-def tell(
+def evaluate(loaded: Any, recipe: Recipe, report: Report, answers: Path | None) -> list[Metric]:
+    """Error rates, or BLEU and chrF, on the test samples."""
+    questions = splits_of(recipe, report)["test"].questions()
+    told = describe(loaded.model, loaded.tokenizer, loaded.decoding, questions)
+    if answers is not None:
+        write_answers(answers, "answer", told)
+    return metrics(told, replace(recipe, decoding=loaded.decoding))
+
+
+def describe(
     model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, questions: Iterator[Asked]
 ) -> list[tuple[str, str, str]]:
     """The name of every input, what should be said of it, and what the model says."""
     device = next(model.parameters()).device
     told = []
     for asked in questions:
-        found = answers(model, asked.source.to(device), tokenizer, decoding)
+        found = decoded(model, asked.source.to(device), tokenizer, decoding)
         told += [
             (name, text, best[0].text)
             for name, text, best in zip(asked.names, asked.texts, found, strict=True)
@@ -117,26 +126,25 @@ def tell(
 def metrics(told: Sequence[tuple[str, str, str]], recipe: Recipe) -> list[Metric]:
     """Error rates of what was heard; BLEU and chrF of what was seen; exact matches of either."""
     _, references, said = zip(*told, strict=True)
-    if isinstance(recipe.model, TranscriberConfig):
+    if recipe.kind.reads == ("sound",):
         return transcription_metrics(said, references)
     return translation_metrics(said, references, tokenize=recipe.decoding.bleu)
 
 
 def splits_of(recipe: Recipe, report: Report) -> dict[str, Split]:
-    """The data of a recipe whose model tells."""
-    data, config = recipe.data, recipe.model
-    if isinstance(config, CaptionerConfig | RecurrentCaptionerConfig):
-        if isinstance(data, StripData):
-            return _strips(recipe, data)
-        if isinstance(data, ImageData):
-            pools: dict[str, Pool[Any]] = {**pictures.pools_of(data, report, told="caption")}
-            return {split: _split(recipe, pool, split, CaptionFeed) for split, pool in pools.items()}
-    if isinstance(config, TranscriberConfig) and isinstance(data, SoundData | SpokenData):
-        pools = {**sounds.pools_of(data, report, rate=config.rate, told="text")}
+    """The data of a recipe whose model describes."""
+    data, reads = recipe.data, recipe.kind.reads
+    if reads == ("picture",) and isinstance(data, StripData):
+        return _strips(recipe, data)
+    if reads == ("picture",) and isinstance(data, ImageData):
+        pools: dict[str, Pool[Any]] = {**picture_pools(data, report, told="caption")}
+        return {split: _split(recipe, pool, split, CaptionFeed) for split, pool in pools.items()}
+    if reads == ("sound",) and isinstance(data, SoundData | SpokenData) and not isinstance(data, SameData):
+        pools = {**sound_pools(data, report, rate=recipe.model.rate, told="text")}
         return {split: _split(recipe, pool, split, TranscriptFeed) for split, pool in pools.items()}
     raise RegardError(
-        f"data.kind {data.KIND} with model.kind {config.KIND}: a captioner tells of pictures (images, strips), a "
-        "transcriber of recordings (sounds, spoken-digits)"
+        f"data.kind {data.KIND} with model.kind {recipe.kind.name}: a captioner describes pictures (images, strips), a "
+        "transcriber recordings (sounds, spoken-digits)"
     )
 
 
@@ -214,15 +222,9 @@ def _first(questions: Iterator[Asked], count: int) -> Iterator[Asked]:
             return
 
 
-def _fitted(
-    recipe: Recipe, vocabulary: int
-) -> CaptionerConfig | RecurrentCaptionerConfig | TranscriberConfig:
+def _fitted(recipe: Recipe, vocabulary: int) -> Any:
     data, config = recipe.data, recipe.model
-    match config:
-        case TranscriberConfig():
-            return replace(config, target_vocabulary=vocabulary)
-        case CaptionerConfig() | RecurrentCaptionerConfig():
-            size, channels = (data.size, data.channels) if isinstance(data, ImageData) else ((SIDE, WIDTH), 1)
-            return replace(config, target_vocabulary=vocabulary, image_size=size, channels=channels)
-        case _:
-            raise RegardError(f"model.kind: {config.KIND} does not tell in words")
+    if recipe.kind.reads == ("sound",):
+        return replace(config, target_vocabulary=vocabulary)
+    size, channels = (data.size, data.channels) if isinstance(data, ImageData) else ((SIDE, WIDTH), 1)
+    return replace(config, target_vocabulary=vocabulary, image_size=size, channels=channels)

@@ -11,7 +11,7 @@ from regard.runs.evaluation import evaluate_run
 from regard.runs.load import load
 from regard.runs.recipe import resolve
 from regard.runs.tasks import prepare
-from regard.runs.tasks.same import feed_of
+from regard.runs.tasks.digit_match import feed_of
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,9 @@ def test_a_trained_model_of_two_senses_answers_pairs(spoken, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model": {"kind": "vision", **MODEL}}, "two senses are for a fusion model"),
+        ({"model": {"kind": "vision", **MODEL}}, "data.kind same with model.kind vision: it reads a picture"),
+        ({"model": {"kind": "hearing", **MODEL}}, "data.kind same with model.kind hearing: it reads a sound"),
+        ({"model": {"kind": "transcriber", **MODEL}}, "data.kind same with model.kind transcriber"),
         (
             {"model": {"kind": "fusion", "first": "sound", "second": "image", **MODEL}},
             "image and sound, in this order",
