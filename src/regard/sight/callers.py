@@ -30,9 +30,10 @@ class ModuleNames:
 
     def __init__(self, model: nn.Module) -> None:
         instance("model", model, nn.Module, "give the model, a torch.nn.Module")
-        self._modules = list(model.modules())  # alive, so that no other object gets the identity of one
+        self._modules: list[nn.Module] = []  # alive, so that no other object gets the identity of one
         self._names: dict[int, str] = {}
         for path, module in model.named_modules():
+            self._modules.append(module)
             name = self._names[_identity(module)] = path or type(module).__name__
             compiled = (
                 hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
@@ -74,32 +75,28 @@ def running() -> Iterator[Running]:
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        found = _inside(frame)
-        if found is not None:
-            yield found
-            if found[0] == "recomputation":
-                return
-        frame = frame.f_back
-
-
-def _inside(frame: FrameType) -> Running | None:
-    # Reading f_locals copies the variables of a frame and keeps the copies alive: only those of frames that matter.
-    code = frame.f_code
-    if frame.f_globals is _CHECKPOINT:
-        if code.co_name == "checkpoint" and "gen" in code.co_varnames:
-            generator = frame.f_locals.get("gen")
-            region = None if generator is None else generator.gi_frame.f_locals.get("new_frame")
-            return None if region is None else ("region", region)
-        if code.co_name == "unpack_hook":
-            return "recomputation", frame.f_locals["frame"]
-    for variable in ("self", "ctx"):
-        if variable in code.co_varnames[:1] or variable in code.co_freevars or variable in code.co_cellvars:
-            value = frame.f_locals.get(variable)
+        code = frame.f_code
+        # Reading f_locals copies the variables of a frame and keeps the copies alive: only where they matter.
+        first = code.co_varnames[0] if code.co_argcount else ""
+        if first == "self" or "self" in code.co_freevars:
+            value = frame.f_locals.get("self")
             if issubclass(type(value), nn.Module):
-                return "module", value
+                yield "module", value
+            elif issubclass(type(value), BackwardCFunction):
+                yield "recomputation", value
+                return
+        elif first == "ctx":
+            value = frame.f_locals.get("ctx")
             if issubclass(type(value), BackwardCFunction):
-                return "recomputation" if variable == "self" else "region", value
-    return None
+                yield "region", value
+        elif frame.f_globals is _CHECKPOINT:
+            if code.co_name == "unpack_hook":
+                yield "recomputation", frame.f_locals["frame"]
+                return
+            generator = frame.f_locals.get("gen") if code.co_name == "checkpoint" else None
+            if generator is not None:
+                yield "region", generator.gi_frame.f_locals["new_frame"]
+        frame = frame.f_back
 
 
 def caller(names: ModuleNames, within: str = "") -> str | None:
