@@ -173,6 +173,26 @@ def test_a_region_that_does_not_know_its_module_is_that_modules(reentrant: bool)
 
 
 @pytest.mark.parametrize("reentrant", [True, False], ids=["reentrant", "not reentrant"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_intervention_inside_a_region_is_recomputed_as_it_was(device: str, reentrant: bool) -> None:
+    model, x = stack("torch", device)
+    counts: list[int] = []
+
+    def partly(x: Tensor) -> Tensor:
+        with watch(model) as seen:
+            x = model(x).sin()
+        counts.append(len(seen))
+        with intervene(model, {"blocks.1": forbid(keys=0)}):
+            x = model(x).sin()
+        return model(x).sin()
+
+    expected = gradients(model, x, lambda: partly(x).sum().backward())
+    found = gradients(model, x, lambda: checkpoint(partly, x, use_reentrant=reentrant).sum().backward())
+    assert same(found, expected)
+    assert counts == [2, 2, 2]
+
+
+@pytest.mark.parametrize("reentrant", [True, False], ids=["reentrant", "not reentrant"])
 def test_nothing_stays_replaced_once_the_graph_is_gone(reentrant: bool) -> None:
     originals = F.scaled_dot_product_attention, nn.MultiheadAttention.forward
     model, x = stack("torch", "cpu")

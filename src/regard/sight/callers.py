@@ -108,9 +108,14 @@ def caller(names: ModuleNames, within: str = "") -> str | None:
     return None
 
 
-def recomputing() -> bool:
-    """Whether this thread recomputes a part of a forward pass, in a backward pass."""
-    return torch._C._current_graph_task_id() != -1 and any(kind == "recomputation" for kind, _ in running())
+def current_backward() -> int:
+    """The number of the backward pass that this thread is running; −1 outside of any."""
+    return int(torch._C._current_graph_task_id())
+
+
+def recomputing(since: int) -> bool:
+    """Whether this thread recomputes a part of a forward pass, in another backward pass than the one it was in then."""
+    return current_backward() not in (-1, since) and any(kind == "recomputation" for kind, _ in running())
 
 
 def choose_modules(

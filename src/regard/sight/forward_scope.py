@@ -9,12 +9,11 @@ from threading import RLock, get_ident
 from typing import Any
 from weakref import finalize
 
-import torch
 from torch import nn
 
 from regard.attention.dispatch import AttentionObserver, observers
 from regard.errors import RegardError
-from regard.sight.callers import ModuleNames, running
+from regard.sight.callers import ModuleNames, current_backward, running
 from regard.sight.interpose import FUNCTIONS
 from regard.sight.unfused import FORWARDS
 
@@ -31,11 +30,15 @@ class ForwardObserver(AttentionObserver):
     def __init__(self, names: ModuleNames, wanted: Container[str]) -> None:
         self.names, self.wanted = names, wanted
         self._regions: dict[int, str] = {}  # by identity: the module from which each was entered
+        self._around: set[int] = (
+            set()
+        )  # regions that were entered before: a recomputation starts another observer
         self._open = self._registered = False
 
     def start(self) -> None:
         """Follow what this thread runs from now on."""
-        self._thread, self._backward = get_ident(), _current_backward()
+        self._thread, self._backward = get_ident(), current_backward()
+        self._around = {id(each) for kind, each in running() if kind != "module"}
         FUNCTIONS.acquire()
         FORWARDS.acquire()
         observers.append(self)
@@ -44,6 +47,7 @@ class ForwardObserver(AttentionObserver):
     def end(self) -> None:
         """Follow only recomputations from now on."""
         self._open = False
+        self._around.clear()
         self._retire()
 
     def place(self, within: str = "") -> str | None:
@@ -51,21 +55,24 @@ class ForwardObserver(AttentionObserver):
         name: str | None = None
         entered: list[Any] = []  # regions around the call whose outer module is not found yet
         noted: list[tuple[Any, str]] = []
+        known = False  # whether a region shows that the forward pass was followed
         for kind, each in running():
+            if kind != "module" and id(each) in self._around:
+                break
             outer = self.names.of(each, within) if kind == "module" else self._regions.get(id(each))
             if outer is not None:
                 name = name or outer
                 noted += [(region, outer) for region in entered]
                 entered.clear()
-                if kind != "module":
-                    break  # a region that was entered while it was open: in its forward pass or recomputed
+            known = outer is not None and kind != "module"
+            if known:
+                break
             if kind == "recomputation":
                 return None
             if kind == "region":
                 entered.append(each)
-        else:
-            if name is None or not self._runs_forward(name):
-                return None
+        if name is None or not (known or self._runs_forward(name)):
+            return None
         for region, outer in noted:
             self._note(region, outer)
         return name
@@ -77,7 +84,7 @@ class ForwardObserver(AttentionObserver):
     def _runs_forward(self, name: str) -> bool:
         if not self._open or get_ident() != self._thread:
             return False
-        if _current_backward() == self._backward:
+        if current_backward() == self._backward:
             return True
         if name in self.wanted:
             raise RegardError(
@@ -106,8 +113,3 @@ class ForwardObserver(AttentionObserver):
 
 
 _RETIRING = RLock()  # a garbage collection inside may retire another
-
-
-def _current_backward() -> int:
-    """The number of the backward pass that this thread is running; −1 outside of any."""
-    return int(torch._C._current_graph_task_id())

@@ -13,7 +13,14 @@ from regard.attention.biases import TensorBias
 from regard.attention.call import Call
 from regard.attention.dispatch import AttentionObserver, observers, reason_of
 from regard.errors import RegardError, warn
-from regard.sight.callers import ModuleNames, caller, choose_modules, recomputing, refuse_captured
+from regard.sight.callers import (
+    ModuleNames,
+    caller,
+    choose_modules,
+    current_backward,
+    recomputing,
+    refuse_captured,
+)
 from regard.sight.interpose import FUNCTIONS
 from regard.sight.layer import Layer, check_question
 from regard.sight.seen import Seen
@@ -81,6 +88,8 @@ class _Watcher(AttentionObserver):
         default_factory=dict
     )  # modules that attended but were not wanted, in order
 
+    backward: int = field(default_factory=current_backward)  # where the watch was opened
+
     def __post_init__(self) -> None:
         """Ask kernels for the log-sum-exp only if questions that need it are answered at once."""
         asked = {question if isinstance(question, str) else question[0] for question in self.ask or ()}
@@ -88,7 +97,7 @@ class _Watcher(AttentionObserver):
 
     def place(self, within: str = "") -> str | None:
         name = caller(self.names, within)
-        return None if name is None or recomputing() else name  # its forward pass has been seen
+        return None if name is None or recomputing(self.backward) else name  # its forward pass has been seen
 
     def covers(self, model: nn.Module) -> bool:
         return self.names.covers(model)
