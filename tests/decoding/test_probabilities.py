@@ -5,16 +5,13 @@ import math
 import pytest
 import torch
 
-from regard import RegardError
 from regard.data.batches import PAD, START
-from regard.decoding.probabilities import following, normalised
-
-TEXTS = torch.arange(3)
+from regard.decoding.probabilities import fault, leading, normalised, permitted
 
 
 def test_probabilities_are_those_of_the_whole_vocabulary_without_pad_and_start() -> None:
     logits = torch.tensor([[0.0, math.log(2), math.log(3), math.log(4)]])
-    found = following(logits, step=0, texts=TEXTS[:1])
+    found = permitted(logits)
     assert found[0, [PAD, START]].tolist() == [-math.inf, -math.inf]
     assert found[0, 2:].exp().tolist() == pytest.approx([0.3, 0.4])
 
@@ -30,30 +27,33 @@ def test_half_precision_is_widened_before_the_sum(dtype: torch.dtype) -> None:
 def test_the_logits_are_left_as_they_were() -> None:
     logits = torch.randn(3, 7)
     before = logits.clone()
-    following(logits, step=0, texts=TEXTS)
+    permitted(logits)
+    leading(logits, 2)
     assert torch.equal(logits, before)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("place", [0, 4])
-@pytest.mark.parametrize(("value", "told"), [(math.nan, "NaN"), (math.inf, "gave inf")])
-def test_a_number_that_is_none_is_refused_by_step_and_row(place: int, value: float, told: str) -> None:
-    logits = torch.randn(3, 7)
+@pytest.mark.parametrize(("value", "told"), [(math.nan, "gave NaN"), (math.inf, "gave inf")])
+def test_of_what_is_no_number_the_likeliest_is_not_finite(
+    place: int, value: float, told: str, dtype: torch.dtype, count: int
+) -> None:
+    logits = torch.randn(3, 7, dtype=dtype)
     logits[1, place] = value
-    with pytest.raises(RegardError, match=rf"step 5, row 8: the model .*{told}"):
-        following(logits, step=5, texts=torch.tensor([9, 8, 7]))
+    found, tokens = leading(logits, count)
+    assert found[:, 0].isfinite().tolist() == [True, False, True]
+    assert ((tokens >= 0) & (tokens < 7)).all()
+    assert told in fault(logits[1])
 
 
-def test_a_forbidden_token_is_no_error_but_a_row_of_them_is() -> None:
-    logits = torch.randn(3, 7)
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_forbidden_token_may_be_among_others_but_not_all(dtype: torch.dtype, count: int) -> None:
+    logits = torch.randn(3, 7, dtype=dtype)
     logits[1, 3:] = -torch.inf
-    assert following(logits, step=0, texts=TEXTS)[1, 3:].tolist() == [-math.inf] * 4
+    assert permitted(logits)[1, 3:].tolist() == [-math.inf] * 4
+    assert leading(logits, count)[0][:, 0].isfinite().all()
     logits[1, 2] = -torch.inf
-    with pytest.raises(RegardError, match="step 0, row 1: the model leaves nothing to choose from"):
-        following(logits, step=0, texts=TEXTS)
-
-
-def test_a_row_that_nobody_reads_may_hold_anything() -> None:
-    logits = torch.randn(3, 7)
-    logits[1] = math.nan
-    found = following(logits, step=0, texts=torch.tensor([0, -1, 1]))
-    assert found[[0, 2], 2:].isfinite().all()
+    assert leading(logits, count)[0][:, 0].isfinite().tolist() == [True, False, True]
+    assert "leaves nothing to choose from" in fault(logits[1])

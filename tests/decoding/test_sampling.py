@@ -115,7 +115,7 @@ def test_the_ends_of_the_interval_draw_what_has_a_probability(
     drawn: float, token: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        sampling, "uniform", lambda seed, rows, step: torch.full_like(rows, drawn, dtype=torch.float64)
+        sampling, "_drawn", lambda keys, step: torch.full_like(keys, drawn, dtype=torch.float64)
     )
     never = -math.inf
     model = Toy(lambda source, text: [1.0, 1.0, never, 0.0, never, 0.0, never])

@@ -8,19 +8,18 @@ from torch import Tensor
 
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
-from regard.attention.choice import askable, choose
-from regard.attention.dispatch import dispatch, observed, observers
+from regard.attention.choice import choose
+from regard.attention.dispatch import dispatch, observers
 from regard.attention.kernels.additive_fused import fused_additive
 from regard.attention.kernels.blocks import in_blocks
 from regard.attention.kernels.few import few
 from regard.attention.kernels.fused import fused
 from regard.attention.kernels.packed import in_one_row, in_rows, intervals
 from regard.attention.kernels.written import scores_of, written
-from regard.attention.lineage import SharedPast
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
-from regard.attention.scores import Additive, ScaledDot, Score, share
-from regard.attention.standing import Written
+from regard.attention.scores import Additive, Score, share
+from regard.attention.static_cache import StaticReach
 from regard.data.given import probability, vectors
 from regard.errors import RegardError
 
@@ -100,44 +99,6 @@ def attend_within(
     return dispatch(call, proceed)
 
 
-def attend_beside(
-    query: Float[Tensor, "rows h 1 d"], past: SharedPast, score: Score, *, dropout: float = 0.0
-) -> Float[Tensor, "rows h 1 dv"]:
-    """What each row takes from its own past in a room that several share.
-
-    Observers see the past of every row by itself, as if it had been copied.
-    """
-    lineage, kept, newest = past.lineage, past.kept, past.newest
-    beside = Call(lineage.beside(query), kept.key, None, None, score)
-    reach = lineage.reach
-    if newest is not None and isinstance(reach, Written):
-        if isinstance(score, ScaledDot) and askable(beside):
-            from regard.attention.kernels.asking import ask
-
-            scale = score.factor(query.shape[-1])
-            own = (newest.key, newest.value)
-            added, filled = reach.scores, reach.filled
-            return lineage.apart(
-                ask(beside.query, kept.key, kept.value, added=added, filled=filled, scale=scale, newest=own)
-            )
-        lineage.put(kept, newest)
-
-    def together() -> Tensor:
-        return lineage.apart(compute(beside, kept.value, reach, dropout=dropout, tidied=True))
-
-    if not observed():
-        return together()
-    apart = past.apart()
-    call = Call(query, apart.key, None, None, score)
-
-    def proceed(asked: Call) -> tuple[Tensor, None]:
-        if asked is call:
-            return together(), None
-        return compute(asked, apart.value, asked.reach(), dropout=dropout), None
-
-    return dispatch(call, proceed)
-
-
 def compute(
     call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
 ) -> Tensor:
@@ -160,11 +121,11 @@ def compute(
         added = reach.added() if reach is not None and choice.mask == "matrix" else None
         mixed = few(query, key, value, added=added, scale=scale, dropout=dropout)
         return _looked(mixed, reach)
-    if isinstance(reach, Written) and choice.kernel == "asking":
-        from regard.attention.kernels.asking import ask
+    if isinstance(reach, StaticReach) and choice.kernel == "decode":
+        from regard.attention.kernels.decode_attention import decode_attention
 
-        return ask(query, key, value, added=reach.scores, filled=reach.filled, scale=scale)
-    if isinstance(reach, Written):
+        return decode_attention(query, key, value, added=reach.scores, filled=reach.filled, scale=scale)
+    if isinstance(reach, StaticReach):
         allowed = None
         bias: Tensor | None = reach.added()
     else:

@@ -13,7 +13,7 @@ from regard.attention.kernels.packed import intervals_refusal
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.reach import Reach
 from regard.attention.scores import Additive
-from regard.attention.standing import Written
+from regard.attention.static_cache import StaticReach
 
 _SHORT = 128  # keys
 
@@ -22,7 +22,7 @@ _SHORT = 128  # keys
 class Choice:
     """Which kernel computes a call, the form in which it gets the mask, and what ruled out a fused one."""
 
-    kernel: Literal["fused", "fused additive", "few", "blocks", "written", "intervals", "rows", "asking"]
+    kernel: Literal["fused", "fused additive", "few", "blocks", "written", "intervals", "rows", "decode"]
     mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix", "stretches", "lengths"]
     ruled_out: str | None = None
 
@@ -34,8 +34,8 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         if ruled_out is None:
             return Choice(kernel="intervals", mask="stretches")
         return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
-    if isinstance(reach, Written) and askable(call):
-        return Choice(kernel="asking", mask="matrix")
+    if isinstance(reach, StaticReach) and decode_kernel_fits(call):
+        return Choice(kernel="decode", mask="matrix")
     bounded = reach is not None and not reach.everything
     unable = obstacle(call.query.device, call.query.dtype) if isinstance(call.score, Additive) else None
     if unable is not None:
@@ -73,7 +73,7 @@ def _local(call: Call, reach: Reach) -> bool:
     return call.extent.queries > size and 2 * (size + high - low) <= call.extent.keys
 
 
-def askable(call: Call) -> bool:
+def decode_kernel_fits(call: Call) -> bool:
     """Whether the kernel for a step of decoding on a GPU can compute the call."""
     query = call.query
     return (

@@ -42,8 +42,8 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
             f"{size} queries at a time over {size + high - low} keys around them; {_backend(call, dropout)}"
         )
         lines.append(("kernel", told))
-    elif choice.kernel == "asking":
-        lines.append(("kernel", "a few queries over a room of keys, in one Triton kernel"))
+    elif choice.kernel == "decode":
+        lines.append(("kernel", "a few queries over a static cache, in one Triton kernel"))
     elif choice.kernel == "fused additive":
         lines.append(("kernel", f"scores, softmax and values in one Triton kernel; {_tangents(call)}"))
     else:

@@ -7,16 +7,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.attend import attend_beside, attend_within
+from regard.attention.attend import attend_within
+from regard.attention.beam_cache import BeamCache
 from regard.attention.biases import Bias
+from regard.attention.cached_attention import attend_beam, attend_static
 from regard.attention.call import Call
 from regard.attention.keyvalue import KeyValue
-from regard.attention.lineage import SharedPast
 from regard.attention.linear import applied
 from regard.attention.masks import Mask, checked_mask
 from regard.attention.projection import InProjection, glorot
 from regard.attention.reach import Extent, Reach
 from regard.attention.scores import ScaledDot, Score
+from regard.attention.static_cache import StaticReach
 from regard.data.given import instance, probability, vectors, whole
 from regard.errors import RegardError
 
@@ -154,11 +156,11 @@ class MultiHeadAttention(nn.Module):
         instance("memory", memory, KeyValue, "give what `remember` returned")
         return self._mix(self.input.queries(query), memory, mask, reach, tidied=reach is not None)
 
-    def taken(
-        self, query: Float[Tensor, "*b q dq"], memory: KeyValue, *, reach: Reach
+    def recall_heads(
+        self, query: Float[Tensor, "*b q dq"], memory: KeyValue, *, mask: Mask | None, reach: Reach
     ) -> Float[Tensor, "*b q hv"]:
-        """The same before the last map, of queries that the first map made."""
-        return self._taken(query, memory, None, reach, offset=0, tidied=True)
+        """`recall` between its two linear maps: of projected queries, the heads' outputs side by side."""
+        return self._taken(query, memory, mask, reach, offset=0, tidied=True)
 
     def step(
         self, x: Float[Tensor, "*b q d"], past: KeyValue | None = None, *, mask: Mask | None = None
@@ -176,26 +178,26 @@ class MultiHeadAttention(nn.Module):
         past = now if past is None else past.extended(now)
         return self._mix(query, past, mask, offset=offset), past
 
-    def step_beside(
-        self, x: Float[Tensor, "rows 1 d"], past: SharedPast
-    ) -> tuple[Float[Tensor, "rows 1 do"], SharedPast]:
-        """The same for one position of rows that share rooms."""
-        taken, past = self.taken_beside(*self.input.together(x), past)
+    def step_beam(
+        self, x: Float[Tensor, "rows 1 d"], past: BeamCache
+    ) -> tuple[Float[Tensor, "rows 1 do"], BeamCache]:
+        """The same for one position of rows that share a cache."""
+        taken, past = self.step_beam_heads(*self.input.together(x), past)
         return self.output(taken), past
 
-    def taken_beside(
+    def step_beam_heads(
         self,
         query: Float[Tensor, "rows 1 dq"],
         key: Float[Tensor, "rows 1 dk"],
         value: Float[Tensor, "rows 1 dv"],
-        past: SharedPast,
-    ) -> tuple[Float[Tensor, "rows 1 hv"], SharedPast]:
-        """What the heads take from their past, side by side, before the last map; of what the first map made."""
+        past: BeamCache,
+    ) -> tuple[Float[Tensor, "rows 1 hv"], BeamCache]:
+        """`step_beam` between its two linear maps: of projected inputs, the heads' outputs side by side."""
         offset = past.length
         past = past.extended(self._kept(key, value, offset=offset))
         asked = self._turned(self._split(query, self.heads), offset)
         dropout = self.dropout if self.training else 0.0
-        mixed = attend_beside(asked, past, self.score, dropout=dropout)
+        mixed = attend_beam(asked, past, self.score, dropout=dropout)
         return mixed.transpose(-2, -3).flatten(-2), past
 
     def call(
@@ -253,6 +255,8 @@ class MultiHeadAttention(nn.Module):
         # Where those that look are those that are seen, no unused position is left once the input has none.
         tidied = tidied or (reach is not None and (reach.clean or (reach.mirrored and self.bias is None)))
         dropout = self.dropout if self.training else 0.0
+        if isinstance(reach, StaticReach):
+            return attend_static(call, memory.value, reach).transpose(-2, -3).flatten(-2)
         mixed = attend_within(call, memory.value, call.reach(reach), dropout=dropout, tidied=tidied)
         return mixed.transpose(-2, -3).flatten(-2)
 

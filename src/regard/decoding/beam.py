@@ -1,24 +1,25 @@
 """Beam search: the best few beginnings of every sentence, followed side by side."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import count as counting
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
-from regard.data.batches import END, PAD
+from regard.data.batches import END
 from regard.data.given import number, whole
-from regard.decoding.evaluating import check_model, evaluating
+from regard.decoding.decode import decode
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.limits import Limits, per_row
-from regard.decoding.probabilities import leading
+from regard.decoding.limits import Limits
+from regard.decoding.probabilities import kernel_fits, leading
 from regard.decoding.ranking import best
-from regard.decoding.recorded import recorded
+from regard.decoding.search import Search
 from regard.errors import RegardError
 from regard.models.protocols import AnyModel
 
@@ -38,133 +39,174 @@ def beam(
     `count` finish within the limit, the best unfinished ones follow them. `limits` as in `greedy`, which is what
     size 1 gives.
     """
-    check_model(model)
     _check(size, count, penalty)
-    found = recorded(model, source, limits=limits, size=size, count=count, penalty=penalty)
-    if found is not None:
-        return found
-
-    def weakened(logprob: Tensor, length: Tensor) -> Tensor:
-        return logprob.double() / ((5 + length.double()) / 6) ** penalty
-
-    with evaluating(model):
-        state = model.start(source)
-        tokens = state.first
-        most = per_row(limits, len(tokens), device=tokens.device)
-        sentences = torch.arange(len(tokens), device=tokens.device)
-        # One row a sentence at first: `size` equal ones would only find the same continuations again.
-        live = _Lines.beginning(len(tokens), 1, logprob=0.0, device=tokens.device)
-        kept = _Lines.beginning(len(tokens), count, logprob=-torch.inf, device=tokens.device)
-        results: list[list[Hypothesis]] = [[] for _ in sentences]
-        for step in counting():
-            logits, state = model.step(tokens, state)
-            length = torch.full_like(most, step + 1)
-            grown = _grown(live, logits, size, step=step, sentences=sentences)
-            grown = replace(grown, score=weakened(grown.logprob, length[:, None]))
-            ended = grown.tokens[..., -1] == END
-            kept = kept.rivalled(grown.where(ended), count)
-            live = grown.where(~ended)
-            # Log-probabilities only fall, so the best that a living text can come to is what it has now, at the
-            # length that is penalised least.
-            attainable = weakened(live.logprob.amax(-1), most if penalty >= 0 else length + 1)
-            over = (most <= length) | (kept.score[:, -1] >= attainable)
-            for which in over.nonzero()[:, 0].tolist():
-                finished = kept.hypotheses(which, finished=True)
-                unfinished = live.hypotheses(which, finished=False)
-                results[int(sentences[which])] = [*finished, *unfinished][:count]
-            stay = (~over).nonzero()[:, 0]
-            if not len(stay):
-                break
-            live, kept, most, sentences = live.of(stay), kept.of(stay), most[stay], sentences[stay]
-            state = state.pick(live.rows[..., -1].flatten())
-            # A row without a text is stepped along with its sentence, on a token that every model knows.
-            tokens = live.tokens[..., -1].where(live.real, END).flatten()
-    return results
+    make = partial(BeamSearch, size=size, count=count, penalty=penalty)
+    return decode(model, source, make, limits=limits, group=size, key=("beam", size, count, penalty))
 
 
-@dataclass(frozen=True, eq=False)
-class _Lines:
-    """Texts of some sentences, equally many each. A log-probability of −inf marks a place without a text."""
+class BeamSearch(Search):
+    """`size` texts of each source, and the `count` best that have ended.
 
-    logprob: Float[Tensor, "s n"]
-    score: Float[Tensor, "s n"]
-    tokens: Int[Tensor, "s n t"]
-    rows: Int[Tensor, "s n t"]  # of the batch of each step; −1 after the end
+    A log-probability of −inf marks a place without a text. Log-probabilities are summed in float64.
+    """
 
-    @classmethod
-    def beginning(cls, sentences: int, texts: int, *, logprob: float, device: torch.device) -> "_Lines":
-        """Texts before their first token."""
-        start = torch.full((sentences, texts), logprob, device=device)
-        nothing = torch.zeros(sentences, texts, 0, dtype=torch.long, device=device)
-        return cls(start, start.double(), nothing, nothing)
+    def __init__(
+        self,
+        limits: Sequence[int],
+        *,
+        capacity: int,
+        device: torch.device | str,
+        size: int,
+        count: int,
+        penalty: float,
+    ) -> None:
+        super().__init__(limits, group=size, capacity=capacity, device=device)
+        sources = len(limits)
+        self.size, self.count, self.penalty = size, count, penalty
+        self.live, self.live_scores = torch.zeros(2, sources, size, dtype=torch.float64, device=device)
+        self.kept, self.kept_scores = torch.zeros(2, sources, count, dtype=torch.float64, device=device)
+        self.kept_ends = torch.zeros(sources, count, dtype=torch.long, device=device)  # step · size + place
+        self.steps = torch.zeros_like(self.limits)  # that each source made
+        self.parents = torch.zeros(capacity, sources, size, dtype=torch.int32, device=device)
+        self._tabulate()
 
-    @property
-    def real(self) -> Tensor:
-        """[s, n]: where there is a text."""
-        return self.logprob > -torch.inf
+    def limit(self, limits: Sequence[int]) -> None:
+        """And what their longest texts are divided by."""
+        super().limit(limits)
+        self.least.copy_(self._divisor(self.limits))
 
-    def of(self, sentences: Int[Tensor, " r"]) -> "_Lines":
-        """Those of some of the sentences."""
-        return self._each(lambda part: part[sentences])
+    def begin(self, first: Int[Tensor, " sources"] | int) -> None:
+        """Nothing has ended, and the first text of each source is the empty one."""
+        super().begin(first)
+        # One text a source at first: equal ones would only find the same continuations again.
+        self.live.fill_(-torch.inf)
+        self.live[:, 0] = 0.0
+        for part in (self.live_scores, self.kept, self.kept_scores):
+            part.fill_(-torch.inf)
+        self.steps.zero_()
 
-    def where(self, wanted: Tensor) -> "_Lines":
-        """The same with only these texts."""
-        gone = -torch.inf
-        return replace(self, logprob=self.logprob.where(wanted, gone), score=self.score.where(wanted, gone))
+    def advance(
+        self, logits: Float[Tensor, "rows vocabulary"], at: Int[Tensor, " 1"]
+    ) -> Int[Tensor, "sources size"]:
+        """The likeliest continuations of every source."""
+        if self.size <= _KERNEL_SIZE and kernel_fits(logits):
+            from regard.decoding.kernels.beams import grow
 
-    def rivalled(self, others: "_Lines", count: int) -> "_Lines":
-        """The best of these and of others that are one token longer; of equals, the earlier."""
-        tokens, rows = F.pad(self.tokens, (0, 1), value=PAD), F.pad(self.rows, (0, 1), value=-1)
-        joined = _Lines(
-            torch.cat([self.logprob, others.logprob], dim=1),
-            torch.cat([self.score, others.score], dim=1),
-            torch.cat([tokens, others.tokens], dim=1),
-            torch.cat([rows, others.rows], dim=1),
-        )
-        return joined.chosen(best(joined.score, count)[1])
+            return grow(logits, self, at)
+        sources, size = self.live.shape
+        real = self.live > -torch.inf
+        # No text has more than `size` continuations among the `size` best of its source. In the order of tokens, so
+        # that of equals the first is taken as if all had been compared.
+        ahead, tokens = leading(logits, size)
+        tops = ahead[:, 0].double().where((real & ~self.over[:, None]).flatten(), 0.0)
+        self.tops.index_copy_(0, at, tops[None])
+        tokens, order = tokens.sort(-1)
+        ahead = ahead.double().gather(-1, order).reshape(sources, size, size)
+        total = (ahead + self.live[..., None]).where(real[..., None], -torch.inf)
+        logprob, index = best(total.flatten(1), size)
+        parents, token = index // size, tokens.reshape(sources, -1).gather(-1, index)
+        self.written.index_copy_(0, at, token.flatten()[None])
+        self.parents.index_copy_(0, at, parents[None].int())
+        score, ended = logprob / self._divisor(at + 1), token == END
+        self._keep_ended(logprob, score, ended, at)
+        going = ~self.over
+        live = logprob.where(~ended, -torch.inf)
+        self.live.copy_(live.where(going[:, None], self.live))
+        self.live_scores.copy_(score.where(~ended, -torch.inf).where(going[:, None], self.live_scores))
+        # Log-probabilities only fall, so the best that a living text can come to is what it has now, at the length
+        # that is penalised least.
+        least = self.least if self.penalty >= 0 else self._divisor(at + 2)
+        self.steps += going
+        self.over |= (self.limits <= at + 1) | (self.kept_scores[:, -1] >= live.amax(-1) / least)
+        # A row without a text is stepped along with its source, on a token that every model knows.
+        self.tokens.copy_(token.where(self.live > -torch.inf, END).flatten())
+        return parents
 
-    def chosen(self, which: Int[Tensor, "s k"]) -> "_Lines":
-        """Some texts of each sentence, by their places."""
-        sentences = torch.arange(len(which), device=which.device)[:, None]
-        return self._each(lambda part: part[sentences, which])
+    def _keep_ended(self, logprob: Tensor, score: Tensor, ended: Tensor, at: Tensor) -> None:
+        """The best texts that have ended, of those before and these; of equals the earlier."""
+        scores = torch.cat([self.kept_scores, score.where(ended, -torch.inf)], dim=1)
+        places = torch.arange(self.size, device=at.device)
+        ends = torch.cat([self.kept_ends, (at * self.size + places).expand_as(logprob)], dim=1)
+        logprobs = torch.cat([self.kept, logprob.where(ended, -torch.inf)], dim=1)
+        found, index = best(scores, self.count)
+        news = (found, logprobs.gather(1, index).where(found > -torch.inf, -torch.inf), ends.gather(1, index))
+        for held, new in zip((self.kept_scores, self.kept, self.kept_ends), news, strict=True):
+            held.copy_(held.where(self.over[:, None], new))
 
-    def hypotheses(self, sentence: int, *, finished: bool) -> list[Hypothesis]:
-        """The texts of one sentence, in their order."""
-        found = []
-        columns = (self.logprob, self.score, self.tokens, self.rows)
-        for logprob, score, tokens, rows in zip(*(c[sentence].tolist() for c in columns), strict=True):
-            if logprob == -torch.inf:
-                continue
-            length = sum(row >= 0 for row in rows)
-            text = tokens[: length - finished]
-            found.append(
-                Hypothesis(tokens=text, logprob=logprob, score=score, finished=finished, rows=rows[:length])
+    def keep(self, places: Sequence[int], *, step: int) -> None:
+        """With their texts."""
+        super().keep(places, step=step)
+        index = torch.tensor(places, dtype=torch.long, device=self.over.device)
+        for name in ("live", "live_scores", "kept", "kept_scores", "kept_ends", "steps", "least"):
+            setattr(self, name, getattr(self, name)[index])
+        self.parents = self.parents[:, index]
+
+    def grow(self) -> None:
+        """The parents too."""
+        super().grow()
+        self.parents = torch.cat([self.parents, torch.zeros_like(self.parents)])
+        self._tabulate()
+
+    def _tabulate(self) -> None:
+        """What a log-probability is divided by: for each length of a text, and at the limit of each source."""
+        self.divisors = self._divisor(torch.arange(self.capacity + 3, device=self.over.device))
+        self.least = self._divisor(self.limits)
+
+    def _divisor(self, length: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        return ((5 + length.double()) / 6) ** self.penalty
+
+    def texts(self, places: Sequence[int]) -> list[list[Hypothesis]]:
+        """Those that have ended, then those that were alive when their source stopped."""
+        written = self._read()[0].reshape(self.capacity, -1, self.size).numpy()
+        kept = [part.tolist() for part in (self.kept, self.kept_scores, self.kept_ends)]
+        live = [part.tolist() for part in (self.live, self.live_scores)]
+        steps = self.steps.tolist()
+        chosen: list[
+            tuple[int, float, float, int, bool]
+        ] = []  # source, log-probability, score, end, finished
+        for place in places:
+            last = (steps[place] - 1) * self.size
+            texts = [(*each, True) for each in zip(*(part[place] for part in kept), strict=True)]
+            texts += [
+                (*each, last + within, False)
+                for within, each in enumerate(zip(*(part[place] for part in live), strict=True))
+            ]
+            real = (text for text in texts if text[0] > -torch.inf)
+            chosen += [(place, *text) for text in islice(real, self.count)]
+        found: dict[int, list[Hypothesis]] = {place: [] for place in places}
+        tokens, within = self._traced(written, self.parents.cpu().numpy(), chosen)
+        for column, (place, logprob, score, end, finished) in enumerate(chosen):
+            length = end // self.size + 1
+            found[place].append(
+                Hypothesis(
+                    tokens=tokens[column][: length - finished],
+                    logprob=logprob,
+                    score=score,
+                    finished=finished,
+                    rows=self._rows(place, within[column][:length]),
+                )
             )
-        return found
+        return [found[place] for place in places]
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> "_Lines":
-        return _Lines(*map(change, (self.logprob, self.score, self.tokens, self.rows)))
+    def _traced(
+        self,
+        written: NDArray[Any],
+        parents: NDArray[Any],
+        chosen: Sequence[tuple[int, float, float, int, bool]],
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """The tokens of all texts, and the places they came from: a step at a time, from the last to the first."""
+        source = np.array([text[0] for text in chosen], np.int64)
+        last, place = np.divmod(np.array([text[3] for text in chosen], np.int64), self.size)
+        steps = int(last.max(initial=-1)) + 1
+        tokens, came = (np.zeros((len(chosen), steps), np.int64) for _ in range(2))
+        for at in range(steps - 1, -1, -1):
+            tokens[:, at] = written[at, source, place]
+            came[:, at] = parents[at, source, place]
+            place = np.where(at <= last, came[:, at], place)
+        return tokens.tolist(), came.tolist()
 
 
-def _grown(lines: _Lines, logits: Tensor, size: int, *, step: int, sentences: Tensor) -> _Lines:
-    """The `size` likeliest continuations of every sentence by one token."""
-    s, n = lines.logprob.shape
-    texts = sentences[:, None].where(lines.real, -1).flatten()
-    # No text has more than `size` continuations among the `size` best of its sentence. In the order of tokens, so
-    # that of equals the first is taken as if all had been compared.
-    ahead, tokens = leading(logits, size, step=step, texts=texts)
-    tokens, order = tokens.sort(-1)
-    ahead = ahead.gather(-1, order).reshape(s, n, -1)
-    total = (ahead + lines.logprob[..., None]).where(lines.real[..., None], -torch.inf)
-    logprob, index = best(total.flatten(1), size)
-    parent, token = index // size, tokens.reshape(s, -1).gather(-1, index)
-    parents = lines.chosen(parent)
-    row = parent + n * torch.arange(s, device=parent.device)[:, None]
-    written, rows = (
-        torch.cat([old, new[..., None]], dim=-1)
-        for old, new in ((parents.tokens, token), (parents.rows, row))
-    )
-    return _Lines(logprob, logprob, written, rows)
+_KERNEL_SIZE = 16  # texts of a source for which the Triton kernel has registers
 
 
 def _check(size: int, count: int, penalty: float) -> None:

@@ -1,13 +1,13 @@
-"""What may follow: logits as log-probabilities that a decoder can rely on."""
+"""Logits as log-probabilities of what may come next, and the likeliest of them."""
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.kernels.native import MOST, native
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.data.batches import PAD, START
 from regard.decoding.ranking import best
-from regard.errors import RegardError
 
 
 def normalised(logits: Float[Tensor, "*b vocabulary"]) -> Float[Tensor, "*b vocabulary"]:
@@ -16,40 +16,36 @@ def normalised(logits: Float[Tensor, "*b vocabulary"]) -> Float[Tensor, "*b voca
     return torch.log_softmax(logits, dim=-1, dtype=wide)
 
 
-def leading(
-    logits: Float[Tensor, "r vocabulary"], count: int, *, step: int, texts: Int[Tensor, " r"]
-) -> tuple[Float[Tensor, "r {count}"], Int[Tensor, "r {count}"]]:
-    """The `count` likeliest tokens that may come next, best first: log-probabilities, and which they are.
-
-    Of equals, those that come first. The rest as in `following`.
-    """
-    compiled = native() if logits.device.type == "cpu" and logits.dtype == torch.float32 else None
-    if compiled is not None and count <= MOST:
-        found, tokens = compiled.leading(logits, count, first=START + 1)
-        if not bool((~found[:, 0].isfinite() & (texts >= 0)).any()):
-            return found, tokens
-    return best(following(logits, step=step, texts=texts), count)
-
-
-def following(
-    logits: Float[Tensor, "r vocabulary"], *, step: int, texts: Int[Tensor, " r"]
-) -> Float[Tensor, "r vocabulary"]:
+def permitted(logits: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows vocabulary"]:
     """The log-probability of every token that may come next; −inf for PAD and START, which never do.
 
-    The others keep the probabilities the model gave them, so that their sum is the one `score` finds. A text
-    number below 0 marks a row that nobody reads, whose logits may be anything. A logit of −inf is the model's way
-    of forbidding a token; a row where nothing is left to choose from is refused.
+    The others keep the probabilities the model gave them, so that their sum is the one `score` finds.
     """
     logprobs = normalised(logits)
     logprobs[:, PAD] = logprobs[:, START] = -torch.inf
-    unusable = ~logprobs.amax(-1).isfinite() & (texts >= 0)
-    if bool(unusable.any()):
-        row = int(unusable.nonzero()[0, 0])
-        raise RegardError(f"step {step}, row {int(texts[row])}: {_fault(logits[row])}")
     return logprobs
 
 
-def _fault(logits: Tensor) -> str:
+def leading(
+    logits: Float[Tensor, "rows vocabulary"], count: int
+) -> tuple[Float[Tensor, "rows {count}"], Int[Tensor, "rows {count}"]]:
+    """The `count` likeliest tokens that may come next, best first, of equals the first: log-probabilities and tokens.
+
+    Where a row has fewer, −inf of token 0 fills it up; where it has none, its first log-probability is not finite.
+    """
+    compiled = native() if logits.device.type == "cpu" and logits.dtype == torch.float32 else None
+    if compiled is not None and count <= MOST:
+        return compiled.leading(logits, count, first=START + 1)
+    return best(permitted(logits), count)
+
+
+def kernel_fits(logits: Float[Tensor, "rows vocabulary"]) -> bool:
+    """Whether a Triton kernel can choose among these."""
+    return TRITON_INSTALLED and logits.is_cuda and logits.dtype != torch.float64
+
+
+def fault(logits: Float[Tensor, " vocabulary"]) -> str:
+    """Why nothing can be chosen from the logits of a row."""
     if bool(logits.isnan().any()):
         return "the model gave NaN; look at its weights and at the source of that row"
     if bool(logits.isposinf().any()):

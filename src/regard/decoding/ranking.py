@@ -45,14 +45,12 @@ def _best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     n = values.shape[-1]
     if n < count:
         values = F.pad(values, (0, count - n), value=-torch.inf)
-    found, index = values.topk(min(count + 1, values.shape[-1]))
-    last = found[:, count - 1 : count]
-    if bool((found[:, count:] == last).any()):
-        equal, larger = values == last, values > last
-        places = count - larger.sum(-1, keepdim=True)
-        index = (larger | (equal & (equal.cumsum(-1) <= places))).nonzero()[:, 1].reshape(-1, count)
-    else:
-        index = index[:, :count].sort(-1).values
+    # Which of equals `topk` takes is not defined: only the value of the last is used. No step waits for the device.
+    last = values.topk(count).values[:, -1:]
+    larger, equal = values > last, values == last
+    wanted = larger | (equal & (equal.cumsum(-1) <= count - larger.sum(-1, keepdim=True)))
+    places = torch.arange(values.shape[-1], device=values.device).expand_as(values)
+    index = places.where(wanted, values.shape[-1] - 1).topk(count, largest=False).values
     found, order = values.gather(-1, index).sort(dim=-1, descending=True, stable=True)
     index = index.gather(-1, order)
     return found, index.where(index < n, 0)

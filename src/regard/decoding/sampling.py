@@ -1,6 +1,7 @@
 """Sampling: the next token drawn at random, as likely as the model finds it."""
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,13 +9,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.data.given import integers, number, whole
-from regard.decoding.evaluating import check_model
-from regard.decoding.greedy import likeliest
+from regard.decoding.decode import RowKeys, decode
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.limits import Limits
-from regard.decoding.probabilities import following
+from regard.decoding.probabilities import permitted
 from regard.decoding.ranking import best
-from regard.decoding.unrolling import Choice, unroll
+from regard.decoding.search import Choice, SingleSearch
 from regard.errors import RegardError
 from regard.models.protocols import AnyModel
 
@@ -37,36 +37,45 @@ def sample(
     otherwise than 0, 1, 2, … A temperature of 0 is greedy, and one below 1e-300 is as one of 1e-300: of tokens that are
     equally likely to the last bit, any. `logprob` is that of the model itself, before any of this.
     """
-    check_model(model)
-    choose = drawing(seed=seed, temperature=temperature, top_k=top_k, top_p=top_p, numbers=numbers)
-    return unroll(model, source, choose, limits=limits)
+    choose = drawing(temperature=temperature, top_k=top_k, top_p=top_p)
+    make = partial(SingleSearch, choose=choose)
+    key, keys = ("sample", temperature, top_k, top_p), row_keys(seed, numbers)
+    return [text for (text,) in decode(model, source, make, limits=limits, key=key, keys=keys)]
+
+
+def row_keys(seed: int, numbers: Int[Tensor, " b"] | None = None) -> RowKeys:
+    """The random keys of rows: a function of the seed and the number of each, by default 0, 1, 2, …"""
+    whole("seed", seed)
+    known = None if numbers is None else integers("numbers", numbers, 1)
+
+    def keys(rows: int) -> Int[Tensor, " rows"]:
+        if known is not None and len(known) != rows:
+            raise RegardError(f"{len(known)} numbers for {rows} rows: give one a row")
+        return _keyed(seed, torch.arange(rows) if known is None else known.long().cpu())
+
+    return keys
 
 
 def drawing(
     *,
-    seed: int,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float = 1.0,
-    numbers: Int[Tensor, " b"] | None = None,
-) -> Choice:
-    """The choice of tokens that `sample` makes."""
-    _check(seed, temperature, top_k, top_p, numbers)
+) -> Choice | None:
+    """The choice of tokens that `sample` makes; None for the likeliest."""
+    _check(temperature, top_k, top_p)
     if temperature == 0:
-        return likeliest
+        return None
     # Nearer to 0, or farther from it, nothing changes but that 1 / temperature is inf or 0, which a GPU multiplies by.
     divisor = min(max(temperature, _COLDEST), 1 / _COLDEST)
 
     def choose(
-        logits: Float[Tensor, "r vocabulary"], texts: Int[Tensor, " r"], step: int
+        logits: Float[Tensor, "r vocabulary"], keys: Int[Tensor, " r"], at: Int[Tensor, " 1"]
     ) -> tuple[Int[Tensor, " r"], Float[Tensor, " r"]]:
-        if step == 0 and numbers is not None and len(numbers) != len(texts):
-            raise RegardError(f"{len(numbers)} numbers for {len(texts)} rows: give one a row")
-        logprobs = following(logits, step=step, texts=texts)
+        logprobs = permitted(logits)
         probabilities = let_through(logprobs, temperature=divisor, top_k=top_k, top_p=top_p)
         cumulative = probabilities.cumsum(-1)
-        rows = texts if numbers is None else numbers.to(texts.device)[texts]
-        aim = uniform(seed, rows, step)[:, None] * cumulative[:, -1:]
+        aim = _drawn(keys, at)[:, None] * cumulative[:, -1:]
         # The first token whose cumulative probability is beyond the aim, so never one of probability 0. In the
         # order of the vocabulary, because an order by probability could turn over with the rounding of a batch.
         chosen = torch.searchsorted(cumulative, aim, right=True)
@@ -103,11 +112,22 @@ def uniform(seed: int, rows: Int[Tensor, " r"], step: int) -> Float[Tensor, " r"
 
     Each of the three is stirred in by the finaliser of SplitMix64 (Steele 2014), on integers that wrap.
     """
-    mixed = torch.zeros_like(rows, dtype=torch.long) + _signed(seed)
-    for part in (rows.long(), torch.full_like(mixed, step)):
-        mixed = _stirred(mixed + _signed(0x9E3779B97F4A7C15)) + part
+    return _drawn(_keyed(seed, rows.long()), step)
+
+
+def _keyed(seed: int, rows: Int[Tensor, " r"]) -> Int[Tensor, " r"]:
+    """Seed and row, stirred."""
+    return _stirred(torch.full_like(rows, _signed(seed)) + _signed(_GOLDEN)) + rows
+
+
+def _drawn(keys: Int[Tensor, " r"], step: int | Int[Tensor, " 1"]) -> Float[Tensor, " r"]:
+    """With the step."""
+    mixed = _stirred(keys + _signed(_GOLDEN)) + step
     # 52 bits, so that even the largest number times a rounded total stays below the total.
-    return _shifted(_stirred(mixed + _signed(0x9E3779B97F4A7C15)), 12).double() * 2.0**-52
+    return _shifted(_stirred(mixed + _signed(_GOLDEN)), 12).double() * 2.0**-52
+
+
+_GOLDEN = 0x9E3779B97F4A7C15
 
 
 def _stirred(x: Tensor) -> Tensor:
@@ -126,10 +146,7 @@ def _signed(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
-def _check(seed: object, temperature: float, top_k: int | None, top_p: float, numbers: Tensor | None) -> None:
-    whole("seed", seed)
-    if numbers is not None:
-        integers("numbers", numbers, 1)
+def _check(temperature: float, top_k: int | None, top_p: float) -> None:
     if not 0 <= number("temperature", temperature) < math.inf:
         raise RegardError(
             f"a temperature of {temperature}: give 0 (the likeliest token) or a positive number"

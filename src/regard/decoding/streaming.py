@@ -1,18 +1,18 @@
 """Streaming: a sampled text handed out token by token, as it is written."""
 
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.data.batches import END
+from regard.decoding.decode import SteppedDecode
 from regard.decoding.evaluating import check_model, evaluating
 from regard.decoding.limits import per_row
-from regard.decoding.sampling import drawing
-from regard.decoding.unrolling import Choice
+from regard.decoding.sampling import drawing, row_keys
+from regard.decoding.search import SingleSearch
 from regard.errors import RegardError
 from regard.models.protocols import AnyModel
 
@@ -30,26 +30,29 @@ def stream(
 ) -> Iterator[int]:
     """The tokens that `sample` gives for a prompt of one row, each as soon as it is known; END is not among them."""
     check_model(model)
-    choose = drawing(seed=seed, temperature=temperature, top_k=top_k, top_p=top_p, numbers=numbers)
-    most = int(per_row(limits, 1, device=torch.device("cpu")))
-    return _tokens(model, prompt, choose, most)
+    choose = drawing(temperature=temperature, top_k=top_k, top_p=top_p)
+    per_row(limits, 1, device=torch.device("cpu"))
+    keys = row_keys(seed, numbers)
+
+    def begin() -> SteppedDecode:
+        return SteppedDecode(model, prompt, partial(SingleSearch, choose=choose), limits=limits, keys=keys)
+
+    return _tokens(model, begin)
 
 
-def _tokens(model: AnyModel, prompt: Any, choose: Choice, most: int) -> Iterator[int]:
+def _tokens(model: AnyModel, begin: Callable[[], SteppedDecode]) -> Iterator[int]:
     with evaluating(model):
-        state = model.start(prompt)
-        tokens = state.first
-    if len(tokens) != 1:
-        raise RegardError(f"a stream of {len(tokens)} prompts: give one, or use sample for many")
-    text = torch.zeros_like(tokens)
-    for step in count():
-        # Entered anew for every token: whoever reads the stream has gradients and training mode in between.
+        decode = begin()
+    if len(decode.texts) != 1:
+        raise RegardError(f"a stream of {len(decode.texts)} prompts: give one, or use sample for many")
+    while True:
+        # Entered anew for every token: between two of them the caller has gradients and training mode as they were.
         with evaluating(model):
-            logits, state = model.step(tokens, state)
-            tokens, _ = choose(logits, text, step)
-        token = int(tokens)
-        if token == END:
-            return
-        yield token
-        if step + 1 >= most:
-            return
+            going = decode.step()
+        if going:
+            yield int(decode.search.tokens)
+            continue
+        (text,) = decode.texts[0]
+        if not text.finished:
+            yield text.tokens[-1]
+        return

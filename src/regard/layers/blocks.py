@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.beam_cache import BeamCache
 from regard.attention.keyvalue import KeyValue
-from regard.attention.lineage import SharedPast
 from regard.attention.masks import Mask
 from regard.attention.multihead import MultiHeadAttention, reach_of, zero_unused
 from regard.attention.reach import Reach
@@ -59,7 +59,7 @@ class DecoderState:
     """What a decoder block keeps while decoding: its own past, and the memory it looks at."""
 
     memory: KeyValue
-    past: KeyValue | SharedPast | None = None
+    past: KeyValue | BeamCache | None = None
 
     def pick(self, rows: Int[Tensor, " r"]) -> "DecoderState":
         """These rows of the batch, in this order."""
@@ -116,12 +116,12 @@ class DecoderBlock(nn.Module):
         """
         x = vectors("x", x, self.attention.width, axes=3, of=self)
         instance("state", state, DecoderState, "give what `start` or the last step returned")
-        seen: list[KeyValue | SharedPast] = []
+        seen: list[KeyValue | BeamCache] = []
 
         def look(x: Tensor) -> Tensor:
-            now: KeyValue | SharedPast
-            if isinstance(state.past, SharedPast):
-                mixed, now = self.attention.step_beside(x, state.past)
+            now: KeyValue | BeamCache
+            if isinstance(state.past, BeamCache):
+                mixed, now = self.attention.step_beam(x, state.past)
             else:
                 mixed, now = self.attention.step(x, state.past, mask=mask)
             seen.append(now)

@@ -34,6 +34,11 @@ class Embedding(nn.Module):
         x = _rows(integers("tokens", tokens), self.table)
         return self.dropout(x if self.positions is None else self.positions.add(x, offset=offset))
 
+    def reaches(self, count: int) -> bool:
+        """Whether the first `count` positions are known."""
+        known = None if self.positions is None else self.positions.count
+        return known is None or count <= known
+
     def placed(self, at: Int[Tensor, " 1"], *, count: int) -> Tabled:
         """The position that a tensor names, one of the first `count`, with the vectors of all of them at hand."""
         first = self.table[:0] if self.positions is None else self.positions.first(count, self.table)

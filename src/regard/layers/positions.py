@@ -48,6 +48,11 @@ class Positions(nn.Module, ABC):
         whole("width", width, least=1)
         self.width = width
 
+    @property
+    def count(self) -> int | None:
+        """How many positions have a vector; None: all."""
+        return None
+
     @abstractmethod
     def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
         """The vectors of these positions."""
@@ -69,8 +74,8 @@ class Positions(nn.Module, ABC):
         return torch.cat([x, self._of(x, offset).expand(*x.shape[:-1], -1)], dim=-1)
 
     def first(self, count: int, like: Tensor) -> Float[Tensor, "{count} width"]:
-        """The vectors of the first positions, with the type and device of another tensor."""
-        return self._of(like.new_empty(count, self.width), 0).clone()
+        """The vectors of the first positions, with the type and device of another tensor. Weights are not copied."""
+        return self._of(like.new_empty(count, self.width), 0)
 
     def _of(self, x: Tensor, offset: Offset) -> Tensor:
         return self(_numbers(x, offset)).to(x.dtype)
@@ -125,6 +130,11 @@ class Learned(Positions):
     def __init__(self, width: int, *, count: int) -> None:
         super().__init__(width)
         self.table = nn.Parameter(torch.randn(count, width) * 0.02)
+
+    @property
+    def count(self) -> int:
+        """The rows of the table."""
+        return self.table.shape[0]
 
     def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
         """The rows of the table."""

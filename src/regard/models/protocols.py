@@ -72,29 +72,29 @@ class Generates(Protocol[AnySource, AnyState]):
 
 
 @runtime_checkable
-class Stood(Protocol):
-    """A generation whose every step is the same work: tensors of one shape, in one place, changed where they are."""
+class StaticState(Protocol):
+    """Where a generation stands, in tensors of one shape and place that every step changes: for CUDA graphs."""
 
     @property
     def at(self) -> Int[Tensor, " 1"]:
         """How many tokens are written."""
 
     def take(self, state: Any) -> None:
-        """Begin anew with what `start` gave, of the same shape or less."""
+        """Start over with what `start` returned, of the same shape or shorter sources."""
 
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
-        """The logits of what follows these tokens."""
-
-    def go_on(self, parents: Int[Tensor, "sources group"] | None = None) -> None:
+    def advance(self, parents: Int[Tensor, "sources group"] | None = None) -> None:
         """To the next position, each row from one of its source; None: each from itself."""
 
 
 @runtime_checkable
-class Stands(Protocol):
+class StepsStatically(Protocol):
     """What can generate so."""
 
-    def stand(self, state: Any, *, room: int, group: int) -> Stood | None:
-        """For `group` texts of each source of a started state, of `room` tokens at most; None where it cannot be."""
+    def static_state(self, state: Any, *, capacity: int, group: int) -> StaticState | None:
+        """For `group` texts of each source of a started state, of `capacity` tokens at most; None if it cannot be."""
+
+    def step_static(self, tokens: Int[Tensor, " rows"], state: Any) -> Float[Tensor, "rows vocabulary"]:
+        """The logits of what follows these tokens. The state is changed in place."""
 
 
 @runtime_checkable

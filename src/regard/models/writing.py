@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.beam_cache import BeamCache, GrowingSlots
 from regard.attention.keyvalue import KeyValue
-from regard.attention.lineage import Branches, SharedPast
 from regard.attention.projection import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState
@@ -19,13 +19,13 @@ from regard.layers.embedding import Embedding
 from regard.layers.positions import Offset
 from regard.layers.residual import normed
 from regard.models.encoded import Encoded
+from regard.models.fused_step import DecoderParts, FusedStep, obstacle
 from regard.models.layout import Layout, layout_of, read_late, to_learn
 from regard.models.memory import Asked, Memory
 from regard.models.protocols import Loss, Spent
 from regard.models.readable import following, pairs, readable
 from regard.models.stack import StackConfig, decoder_blocks, embedding, last_norm
-from regard.models.standing import Standing
-from regard.models.straight import Decoder, straight
+from regard.models.static_decoder import StaticDecoder
 from regard.models.word_loss import word_loss
 
 
@@ -41,7 +41,7 @@ class WritingConfig(StackConfig):
     smoothing: float = 0.1  # of the labels
 
 
-Past = KeyValue | SharedPast
+Past = KeyValue | BeamCache
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class WritingState:
     memory: Memory
     pasts: tuple[Past | None, ...]
     length: int = 0  # tokens written
-    shares: bool = False  # whether rows of one source may share a room for their pasts
+    shares: bool = False  # whether rows of one source may share a cache
     spent: Spent = field(default_factory=Spent)
 
     @property
@@ -73,19 +73,17 @@ class WritingState:
     def _pasts(self, rows: Int[Tensor, " r"], asked: Asked) -> tuple[Past | None, ...]:
         first = next(iter(self.pasts), None)
         one_a_source = isinstance(first, KeyValue) and self.memory.group == 1
-        if not self.shares or asked.group == 1 or not (one_a_source or isinstance(first, SharedPast)):
+        if not self.shares or asked.group == 1 or not (one_a_source or isinstance(first, BeamCache)):
             return tuple(None if past is None else past.pick(rows) for past in self.pasts)
         # Nothing is copied but for sources that are finished: a text finds its past among those of its source.
-        kept = [
-            past.kept if isinstance(past, SharedPast) else past for past in self.pasts if past is not None
-        ]
-        if isinstance(first, SharedPast) and isinstance(first.lineage, Branches):
-            lineage = first.lineage.pick(rows, asked.sources)
+        kept = [past.kept if isinstance(past, BeamCache) else past for past in self.pasts if past is not None]
+        if isinstance(first, BeamCache) and isinstance(first.slots, GrowingSlots):
+            slots = first.slots.pick(rows, asked.sources)
         else:
-            lineage = Branches.of(len(asked.sources), asked.group, self.length, device=rows.device)
+            slots = GrowingSlots.of(len(asked.sources), asked.group, self.length, device=rows.device)
         if not asked.everyone:
             kept = [past.pick(asked.sources) for past in kept]
-        return tuple(SharedPast(past, lineage) for past in kept)
+        return tuple(BeamCache(past, slots) for past in kept)
 
 
 class Writing(nn.Module, ABC, Generic[Source]):
@@ -102,6 +100,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
     def __init__(self, config: WritingConfig) -> None:
         super().__init__()
         self.config = config
+        self.fused_step: FusedStep | None = None  # set by `optimise`
 
     def make_table(self) -> None:
         """The table of the target."""
@@ -159,18 +158,35 @@ class Writing(nn.Module, ABC, Generic[Source]):
             afters.append(after.past)
         return self._words(self.decoder_norm(x[:, 0])), tuple(afters)
 
-    def stand(self, state: WritingState, *, room: int, group: int) -> Standing | None:
-        """Room for `group` texts a source of `room` tokens, where every step is the same work; None if it cannot be."""
-        if not state.shares or not state.memory.layers:
+    def static_state(self, state: WritingState, *, capacity: int, group: int) -> StaticDecoder | None:
+        """Fixed-size caches for `group` texts a source of `capacity` tokens; None if rows cannot share a cache, or
+        there are not so many positions.
+        """
+        if self.fused_step is not None:
+            self.fused_step.refuse_hooks(self)
+        if not state.shares or not state.memory.layers or not self.target_embedding.reaches(capacity):
             return None
-        decoder = Decoder(
+        return StaticDecoder(self.target_embedding, state.memory, capacity=capacity, group=group)
+
+    def step_static(
+        self, tokens: Int[Tensor, " rows"], state: StaticDecoder
+    ) -> Float[Tensor, "rows vocabulary"]:
+        """The logits of what follows these tokens."""
+        if self.fused_step is not None and self.fused_step.fits(len(tokens)):
+            return self.fused_step(tokens, state)
+        return self.advance(tokens, state.offset, state.memory, state.pasts)[0]
+
+    def fuse_step(self) -> str | None:
+        """Step with few kernels from now on, for inference; the reason why not, where that cannot be."""
+        parts = DecoderParts(
             embedding=self.target_embedding,
             blocks=tuple(self._decoder()),
             norm=self.decoder_norm,
             output=self.output,
         )
-        advance = straight(decoder, rows=state.memory.rows * group) or self.advance
-        return Standing(advance, self.target_embedding, state.memory, room=room, group=group)
+        reason = obstacle(parts)
+        self.fused_step = FusedStep(parts) if reason is None else None
+        return reason
 
     def _target(self, batch: Pairs[Source, Any]) -> Any:
         """The targets, if they can be read."""

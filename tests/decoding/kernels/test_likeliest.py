@@ -12,7 +12,7 @@ pytestmark = pytest.mark.triton
 def test_the_likeliest_token_is_written_and_texts_end(words: int) -> None:
     from regard.decoding.kernels.likeliest import likeliest
 
-    rows, room = 7, 5
+    rows, capacity = 7, 5
     logits = torch.randn(rows, words).half()
     logits[:, PAD], logits[:, START] = 20, 30  # never chosen, and yet counted
     logits[1, END] = 15
@@ -20,8 +20,8 @@ def test_the_likeliest_token_is_written_and_texts_end(words: int) -> None:
     logits[4] = torch.nan
     over = torch.tensor([False, False, True, False, False, False, False])
     most = torch.tensor([9, 9, 9, 9, 9, 3, 4])
-    tokens, written = torch.zeros(rows, dtype=torch.long), torch.zeros(room, rows, dtype=torch.long)
-    tops = torch.zeros(room, rows)
+    tokens, written = torch.zeros(rows, dtype=torch.long), torch.zeros(capacity, rows, dtype=torch.long)
+    tops = torch.zeros(capacity, rows, dtype=torch.float64)
     likeliest(logits, at=torch.tensor([2]), most=most, over=over, tokens=tokens, written=written, tops=tops)
     chosen = logits[:, START + 1 :].float().argmax(-1) + START + 1
     live = torch.tensor([0, 1, 2, 3, 5, 6])

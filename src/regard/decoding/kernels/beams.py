@@ -1,7 +1,6 @@
 """What a step of beam search does with its logits, as two Triton kernels: one goes over words, one over sentences."""
 
-from dataclasses import dataclass
-from typing import no_type_check
+from typing import Protocol, no_type_check, runtime_checkable
 
 import torch
 import triton
@@ -15,17 +14,16 @@ from regard.data.batches import END, START
 from regard.decoding.kernels.likeliest import at_once, survey
 
 
-@dataclass(frozen=True, eq=False)
-class Beams:
-    """The texts of all sentences, in tensors that a step changes in place; `SteadyBeam` says what they are."""
+@runtime_checkable
+class Beams(Protocol):
+    """The buffers of a beam search, which a step changes in place; see `BeamSearch`."""
 
-    at: Int[Tensor, " 1"]
-    most: Int[Tensor, " s"]
+    limits: Int[Tensor, " s"]
     over: Bool[Tensor, " s"]
     tokens: Int[Tensor, " rows"]
-    written: Int[Tensor, "room rows"]
-    tops: Float[Tensor, "room rows"]
-    parents: Int[Tensor, "room s size"]
+    written: Int[Tensor, "capacity rows"]
+    tops: Float[Tensor, "capacity rows"]
+    parents: Int[Tensor, "capacity s size"]
     live: Float[Tensor, "s size"]
     live_scores: Float[Tensor, "s size"]
     kept: Float[Tensor, "s count"]
@@ -33,7 +31,8 @@ class Beams:
     kept_ends: Int[Tensor, "s count"]
     steps: Int[Tensor, " s"]
     divisors: Float[Tensor, " lengths"]  # of a log-probability, by the length of its text
-    rising: bool  # whether a longer text is divided by more
+    least: Float[Tensor, " s"]  # the same at the limit of each source
+    penalty: float
 
 
 @triton.jit
@@ -72,7 +71,7 @@ def _leaders(
 @no_type_check
 def _grow(
     AHEAD, AHEAD_TOKENS, AT, MOST, OVER, TOKENS, WRITTEN, TOPS, PARENTS, LIVE, LIVE_SCORES,
-    KEPT, KEPT_SCORES, KEPT_ENDS, STEPS, DIVISORS, NEXT, words, sentences,
+    KEPT, KEPT_SCORES, KEPT_ENDS, STEPS, DIVISORS, LEAST, NEXT, words, sentences,
     EARLY: tl.constexpr, STOP: tl.constexpr, RISING: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr,
     S: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
@@ -94,10 +93,10 @@ def _grow(
     both = inside[:, None] & inside[None, :]
     ahead = tl.load(AHEAD + own[:, None] * SIZE + slots[None, :], both, float("-inf"))
     token = tl.load(AHEAD_TOKENS + own[:, None] * SIZE + slots[None, :], both, 0)
-    total = tl.reshape(tl.where(real[:, None], ahead + live[:, None], float("-inf")), (S * S,))
+    total = tl.reshape(tl.where(real[:, None], ahead.to(tl.float64) + live[:, None], float("-inf")), (S * S,))
     # Of equals the first text, and of its continuations the first token.
     key = tl.reshape(slots[:, None].to(tl.int64) * words + token, (S * S,))
-    logprob = tl.full([S], float("-inf"), tl.float32)
+    logprob = tl.full([S], float("-inf"), tl.float64)
     chosen = tl.zeros([S], tl.int64)
     for slot in range(SIZE):
         largest = tl.max(total, 0)
@@ -109,7 +108,7 @@ def _grow(
     parent = chosen // words
     token = chosen % words
     length = at + 1
-    score = logprob.to(tl.float64) / tl.load(DIVISORS + length)
+    score = logprob / tl.load(DIVISORS + length)
     ended = (token == STOP) & inside
     tl.store(WRITTEN + at * (sentences * SIZE) + own, token, inside)
     tl.store(PARENTS + at * (sentences * SIZE) + own, parent, inside)
@@ -124,7 +123,7 @@ def _grow(
     old_ends = tl.load(KEPT_ENDS + where_kept, places < COUNT, 0)
     new_scores = tl.where(ended, score, float("-inf"))
     kept_scores = tl.full([C], float("-inf"), tl.float64)
-    kept = tl.full([C], float("-inf"), tl.float32)
+    kept = tl.full([C], float("-inf"), tl.float64)
     kept_ends = tl.zeros([C], tl.int64)
     worst = tl.full([], float("-inf"), tl.float64)
     for place in range(COUNT):
@@ -153,16 +152,17 @@ def _grow(
     tl.store(TOKENS + own, tl.where(alive, token, STOP), inside)
     tl.store(STEPS + sentence, tl.load(STEPS + sentence) + going.to(tl.int64))
     most = tl.load(MOST + sentence)
-    farthest = length + 1
-    if RISING:
-        farthest = most
-    attainable = tl.max(grown, 0).to(tl.float64) / tl.load(DIVISORS + farthest)
+    if RISING:  # noqa: SIM108  # two loads, of which one is compiled
+        least = tl.load(LEAST + sentence)
+    else:
+        least = tl.load(DIVISORS + length + 1)
+    attainable = tl.max(grown, 0) / least
     over = over | (most <= length) | (worst >= attainable)
     tl.store(OVER + sentence, over.to(tl.int8))
 
 
-def grow(logits: Float[Tensor, "rows words"], beams: Beams) -> Int[Tensor, "s size"]:
-    """One token more for every text that goes on. Says from which text of its sentence each came."""
+def grow(logits: Float[Tensor, "rows words"], beams: Beams, at: Int[Tensor, " 1"]) -> Int[Tensor, "s size"]:
+    """One token more for every text that is not over. Says from which text of its sentence each came."""
     (rows, words), (sentences, size), count = logits.shape, beams.live.shape, beams.kept.shape[1]
     ahead = torch.empty(rows, size, device=logits.device)
     tokens = torch.empty(rows, size, dtype=torch.int32, device=logits.device)
@@ -172,9 +172,10 @@ def grow(logits: Float[Tensor, "rows words"], beams: Beams) -> Int[Tensor, "s si
         FIRST=START + 1, SIZE=size, N=at_once(words), num_warps=8, **early(logits.device),
     )  # fmt: skip
     _grow[(sentences,)](
-        ahead, tokens, beams.at, beams.most, beams.over.view(torch.int8), beams.tokens, beams.written, beams.tops,
+        ahead, tokens, at, beams.limits, beams.over.view(torch.int8), beams.tokens, beams.written, beams.tops,
         beams.parents, beams.live, beams.live_scores, beams.kept, beams.kept_scores, beams.kept_ends, beams.steps,
-        beams.divisors, parents, words, sentences, STOP=END, RISING=beams.rising, SIZE=size, COUNT=count,
-        S=triton.next_power_of_2(size), C=triton.next_power_of_2(count), num_warps=1, **early(logits.device),
+        beams.divisors, beams.least, parents, words, sentences, STOP=END, RISING=beams.penalty >= 0, SIZE=size,
+        COUNT=count, S=triton.next_power_of_2(size), C=triton.next_power_of_2(count), num_warps=1,
+        **early(logits.device),
     )  # fmt: skip
     return parents

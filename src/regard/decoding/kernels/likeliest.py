@@ -67,8 +67,8 @@ def likeliest(
     most: Int[Tensor, " rows"],
     over: Bool[Tensor, " rows"],
     tokens: Int[Tensor, " rows"],
-    written: Int[Tensor, "room rows"],
-    tops: Float[Tensor, "room rows"],
+    written: Int[Tensor, "capacity rows"],
+    tops: Float[Tensor, "capacity rows"],
 ) -> None:
     """Choose the likeliest token of every row, write it and its log-probability down, and see which texts are over."""
     rows, words = logits.shape

@@ -62,9 +62,7 @@ class Followed(nn.Module):
     def step(self, tokens: Int[Tensor, " r"], state: _State) -> tuple[Tensor, _State]:
         """What the model says."""
         logits, inner = self.model.step(tokens, state.inner)
-        # Rows without a text step along on END, and nobody reads what they give.
-        texts = torch.where(tokens == END, -1, 0)
-        likely, which = leading(logits, self.size + FELL, step=len(self.asked), texts=texts)
+        likely, which = leading(logits, self.size + FELL)
         self.asked.append(_Asked(state.rows, tokens.tolist(), likely, which))
         return logits, _State(inner)
 

@@ -17,7 +17,7 @@ from regard.attention.kernels.early import early
 
 @triton.jit
 @no_type_check
-def _ask_one(
+def _decode_one(
     Q, K, V, NEW_K, NEW_V, FILLED, O,
     q_source, q_head, k_source, k_head, k_row, v_source, v_head, v_row, n_source, n_head, m_source, m_head,
     filled_source, size, scale, NEWER: tl.constexpr, EARLY: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr,
@@ -74,7 +74,7 @@ def _ask_one(
     tl.store(place, (sums / tl.where(total > 0.0, total, 1.0)).to(O.dtype.element_ty), deep)
 
 
-def ask_one(
+def decode_attention_one(
     query: Float[Tensor, "s h 1 d"],
     key: Float[Tensor, "s g k d"],
     value: Float[Tensor, "s g k dv"],
@@ -91,7 +91,7 @@ def ask_one(
     values = value.shape[-1]
     out = query.new_empty(sources, heads, 1, values)
     new_key, new_value = newest or (key, value)
-    _ask_one[(sources * heads,)](
+    _decode_one[(sources * heads,)](
         query, key, value, new_key, new_value, filled, out,
         query.stride(0), query.stride(1), *key.stride()[:3], *value.stride()[:3],
         *new_key.stride()[:2], *new_value.stride()[:2], filled.stride(0) if len(filled) > 1 else 0,

@@ -12,14 +12,14 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.kernels.asking_one import ask_one
+from regard.attention.kernels.decode_attention_one import decode_attention_one
 
-MOST = 16  # queries
+MAX_QUERIES = 16  # queries
 
 
 @triton.jit
 @no_type_check
-def _ask(
+def _decode_attention(
     Q, K, V, NEW_K, NEW_V, ADDED, FILLED, O,
     q_source, q_head, q_row, k_source, k_head, k_row, v_source, v_head, v_row, a_source, a_row,
     o_source, o_head, o_row, n_source, n_head, n_row, m_source, m_head, m_row, filled_source, queries, size, scale,
@@ -90,7 +90,7 @@ def _ask(
     tl.store(place, mixed.to(O.dtype.element_ty), there[:, None] & (numbers < VALUES)[None, :])
 
 
-def ask(
+def decode_attention(
     query: Float[Tensor, "s h q d"],
     key: Float[Tensor, "s g k d"],
     value: Float[Tensor, "s g k dv"],
@@ -109,7 +109,7 @@ def ask(
     """
     sources, heads, queries, width = query.shape
     if queries == 1 and added is None:
-        return ask_one(query, key, value, filled=filled, scale=scale, newest=newest)
+        return decode_attention_one(query, key, value, filled=filled, scale=scale, newest=newest)
     values = value.shape[-1]
     # In the order in which heads are joined again, so that nothing is copied for that.
     out = query.new_empty(sources, queries, heads, values).transpose(1, 2)
@@ -117,7 +117,7 @@ def ask(
     mask = filled[:1, None, None, None] if added is None else added  # never read in the first case
     full = max(16, triton.next_power_of_2(width))
     tile = 64 if query.dtype.itemsize == 2 else 32
-    _ask[(sources * heads,)](
+    _decode_attention[(sources * heads,)](
         query, key, value, new_key, new_value, mask, filled, out,
         query.stride(0), query.stride(1), query.stride(2), key.stride(0), key.stride(1), key.stride(2),
         value.stride(0), value.stride(1), value.stride(2),
@@ -126,7 +126,7 @@ def ask(
         filled.stride(0) if len(filled) > 1 else 0, queries, key.shape[2], scale,
         MASKED=added is not None, NEWER=newest is not None,
         HEADS=heads, GROUP=heads // key.shape[1], WIDTH=width, FULL=full,
-        VALUES=values, FULL_VALUES=max(16, triton.next_power_of_2(values)), M=MOST, N=tile,
+        VALUES=values, FULL_VALUES=max(16, triton.next_power_of_2(values)), M=MAX_QUERIES, N=tile,
         PRECISION="ieee" if query.dtype == torch.float32 else "tf32",
         num_warps=4 if width > 64 else 2,
     )  # fmt: skip

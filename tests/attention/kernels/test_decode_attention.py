@@ -29,21 +29,21 @@ def expected(query: Tensor, key: Tensor, value: Tensor, added: Tensor, filled: i
 def test_a_few_queries_over_what_is_filled(
     size: tuple[int, ...], dtype: torch.dtype, error: float, one: bool
 ) -> None:
-    from regard.attention.kernels.asking import ask
+    from regard.attention.kernels.decode_attention import decode_attention
 
     sources, heads, kv_heads, queries, keys, width, values, filled = size
     query = torch.randn(sources, heads, queries, width).to(dtype)
     key, value = (torch.randn(sources, kv_heads, keys, each).to(dtype) for each in (width, values))
     key[:, :, filled:], value[:, :, filled:] = torch.nan, torch.nan  # never read
     added = masked(sources, 1 if one else queries, keys).to(dtype)
-    found = ask(query, key, value, added=added, filled=torch.tensor([filled]), scale=0.3)
+    found = decode_attention(query, key, value, added=added, filled=torch.tensor([filled]), scale=0.3)
     wanted = expected(query, key, value, added, filled)
     assert (found.double() - wanted).abs().max() < error
 
 
 @pytest.mark.parametrize("size", [*SIZES, (2, 2, 2, 4, 160, 64, 64, 4)])
 def test_the_newest_keys_are_put_into_the_room_and_seen_by_their_own_queries(size: tuple[int, ...]) -> None:
-    from regard.attention.kernels.asking import ask
+    from regard.attention.kernels.decode_attention import decode_attention
 
     sources, heads, kv_heads, queries, keys, width, values, filled = size
     query = torch.randn(sources, heads, queries, width)
@@ -57,7 +57,9 @@ def test_the_newest_keys_are_put_into_the_room_and_seen_by_their_own_queries(siz
     room, mixed = key.clone(), value.clone()
     room[:, :, own], mixed[:, :, own] = newest
     at = torch.tensor([filled])
-    found = ask(query, key, value, added=added, filled=at, scale=0.3, newest=(newest[0], newest[1]))
+    found = decode_attention(
+        query, key, value, added=added, filled=at, scale=0.3, newest=(newest[0], newest[1])
+    )
     assert torch.equal(key, room)
     assert torch.equal(value, mixed)
     assert (found.double() - expected(query, room, mixed, added, filled)).abs().max() < 5e-6
@@ -69,14 +71,14 @@ def test_the_newest_keys_are_put_into_the_room_and_seen_by_their_own_queries(siz
 def test_each_source_has_its_own_number_of_keys_and_none_gives_zeros(
     queries: int, kv_heads: int, dtype: torch.dtype, error: float
 ) -> None:
-    from regard.attention.kernels.asking import ask
+    from regard.attention.kernels.decode_attention import decode_attention
 
     filled = torch.tensor([150, 1, 64, 0, 17])
     query = torch.randn(5, 4, queries, 24).to(dtype)
     key, value = (torch.randn(5, kv_heads, 160, each).to(dtype) for each in (24, 16))
     for source, count in enumerate(filled):
         key[source, :, count:], value[source, :, count:] = torch.nan, torch.nan  # never read
-    found = ask(query, key, value, added=None, filled=filled, scale=0.3)
+    found = decode_attention(query, key, value, added=None, filled=filled, scale=0.3)
     for source, count in enumerate(filled.tolist()):
         one = (part[source : source + 1] for part in (query, key, value))
         wanted = expected(*one, torch.zeros(1, 1, 1, 160), count)
@@ -87,7 +89,7 @@ def test_each_source_has_its_own_number_of_keys_and_none_gives_zeros(
 @pytest.mark.parametrize("filled", [1, 20, 64, 65, 130])
 @pytest.mark.parametrize("kv_heads", [4, 2])
 def test_one_query_puts_its_own_key_into_the_room(filled: int, kv_heads: int) -> None:
-    from regard.attention.kernels.asking import ask
+    from regard.attention.kernels.decode_attention import decode_attention
 
     query = torch.randn(3, 4, 1, 24)
     key, value = (torch.randn(3, kv_heads, 160, each) for each in (24, 16))
@@ -95,7 +97,9 @@ def test_one_query_puts_its_own_key_into_the_room(filled: int, kv_heads: int) ->
     room, mixed = key.clone(), value.clone()
     room[:, :, filled - 1 : filled], mixed[:, :, filled - 1 : filled] = newest
     at = torch.tensor([filled])
-    found = ask(query, key, value, added=None, filled=at, scale=0.3, newest=(newest[0], newest[1]))
+    found = decode_attention(
+        query, key, value, added=None, filled=at, scale=0.3, newest=(newest[0], newest[1])
+    )
     assert torch.equal(key, room)
     assert torch.equal(value, mixed)
     wanted = expected(query, room, mixed, torch.zeros(3, 1, 1, 160), filled)

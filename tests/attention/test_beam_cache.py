@@ -1,11 +1,12 @@
-"""Rows that share a room for their pasts, against rows with copies of their own."""
+"""Rows that share a cache, against rows with copies of their own."""
 
 import pytest
 import torch
 from models.samples import sequences, shaken
 from torch import Tensor
 
-from regard.attention.lineage import Branches, SharedPast
+from regard.attention.beam_cache import BeamCache, GrowingSlots
+from regard.attention.keyvalue import KeyValue
 from regard.data.batches import START
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.writing import WritingState
@@ -41,12 +42,12 @@ def model(positions: str) -> Transformer:
 
 
 def written(model: Transformer, *, shares: bool) -> tuple[list[Tensor], list[bool]]:
-    """The logits of every step, and whether rows shared a room at it."""
+    """The logits of every step, and whether rows shared a cache at it."""
     state = model.start(sequences(7, 4, 2, vocabulary=WORDS))
     state = WritingState(state.memory, state.pasts, shares=shares)
     tokens, found, shared = torch.full((3,), START), [], []
     for step, rows in enumerate([*PICKS, None]):
-        shared.append(isinstance(state.pasts[0], SharedPast))
+        shared.append(isinstance(state.pasts[0], BeamCache))
         logits, state = model.step(tokens, state)
         found.append(logits)
         if rows is not None:
@@ -56,7 +57,7 @@ def written(model: Transformer, *, shares: bool) -> tuple[list[Tensor], list[boo
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
-def test_a_shared_room_gives_what_copies_give(positions: str) -> None:
+def test_a_shared_cache_gives_what_copies_give(positions: str) -> None:
     plain = model(positions)
     with torch.no_grad():
         torch.manual_seed(3)
@@ -69,7 +70,7 @@ def test_a_shared_room_gives_what_copies_give(positions: str) -> None:
         assert torch.allclose(a, b, atol=2e-6)
 
 
-def test_who_watches_sees_the_past_of_every_row_and_changes_no_bit() -> None:
+def test_watching_sees_the_keys_of_every_row_and_changes_no_bit() -> None:
     plain = model("rotary")
     with torch.no_grad():
         torch.manual_seed(3)
@@ -97,11 +98,12 @@ def test_a_bias_that_counts_positions_is_not_shared() -> None:
 
 
 def test_the_slots_of_a_line_are_those_it_came_through() -> None:
-    lineage = Branches.of(2, 2, 1, device=torch.device("cpu")).grown()  # slots 1 and 2 are of rows 0 and 1
-    lineage = lineage.pick(torch.tensor([1, 0, 3, 3]), torch.tensor([0, 1])).grown()
-    assert lineage.slots.tolist() == [[[0, 2, 3], [0, 1, 4]], [[0, 2, 3], [0, 2, 4]]]
-    room = torch.arange(5.0).expand(2, 1, 5)[..., None]
-    assert lineage.pasts(room)[:, 0, :, 0].tolist() == [[0, 2, 3], [0, 1, 4], [0, 2, 3], [0, 2, 4]]
-    allowed = lineage.reach.matrix()
+    slots = GrowingSlots.of(2, 2, 1, device=torch.device("cpu")).grown()  # slots 1 and 2 are of rows 0 and 1
+    slots = slots.pick(torch.tensor([1, 0, 3, 3]), torch.tensor([0, 1])).grown()
+    assert slots.slots.tolist() == [[[0, 2, 3], [0, 1, 4]], [[0, 2, 3], [0, 2, 4]]]
+    kept = torch.arange(5.0).expand(2, 1, 5)[..., None]
+    apart = BeamCache(KeyValue(kept, kept), slots).apart()
+    assert apart.key[:, 0, :, 0].tolist() == [[0, 2, 3], [0, 1, 4], [0, 2, 3], [0, 2, 4]]
+    allowed = slots.reach.matrix()
     assert allowed is not None
     assert allowed[0, 0].tolist() == [[True, False, True, True, False], [True, True, False, False, True]]

@@ -1,0 +1,145 @@
+"""KV cache that several texts of one source share: a beam search continues any of them without copying keys.
+
+A key stays in the slot where it was written, and a row looks at the slots that it and the rows it came from have written.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.keyvalue import KeyValue
+from regard.attention.reach import Extent, Reach
+
+
+class Slots(ABC):
+    """The slots of a shared cache that belong to each of `group` rows of every source."""
+
+    group: int
+    in_place = False  # whether a kernel may write the newest keys into the cache on its way
+
+    @property
+    @abstractmethod
+    def offset(self) -> int | Int[Tensor, " 1"]:
+        """The position of the next tokens in their texts."""
+
+    @abstractmethod
+    def grown(self) -> "Slots":
+        """After one more position of every row. The same object for all layers of a step."""
+
+    @abstractmethod
+    def put(self, kept: KeyValue, newer: KeyValue) -> KeyValue:
+        """A cache with the newest positions in it, [sources, heads, group, d]."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> Reach:
+        """What each row may look at."""
+
+    @abstractmethod
+    def of_rows(self) -> Int[Tensor, "s n t"]:
+        """The slots of each row, in the order of positions. Waits for the device."""
+
+    def beside(self, x: Float[Tensor, "rows h 1 d"]) -> Float[Tensor, "s h group d"]:
+        """Rows of one source as several positions of one."""
+        return x[:, :, 0].reshape(-1, self.group, x.shape[1], x.shape[3]).transpose(1, 2)
+
+    def apart(self, x: Float[Tensor, "s h group d"]) -> Float[Tensor, "rows h 1 d"]:
+        """And back."""
+        return x.transpose(1, 2).flatten(0, 1)[:, :, None]
+
+
+class GrowingSlots(Slots):
+    """Slots of a cache that grows with its texts."""
+
+    def __init__(self, slots: Int[Tensor, "s n t"], size: int) -> None:
+        self.slots, self.size = slots, size  # the slots of each text, and how many are taken
+        self.group = slots.shape[1]
+
+    @classmethod
+    def of(cls, sources: int, group: int, length: int, *, device: torch.device) -> "GrowingSlots":
+        """Texts that were one until now."""
+        return cls(torch.arange(length, device=device).expand(sources, group, length), length)
+
+    @property
+    def offset(self) -> int:
+        """As many as were written."""
+        return self.slots.shape[-1]
+
+    def grown(self) -> "GrowingSlots":
+        """A slot more for each row."""
+        return self._grown
+
+    @cached_property
+    def _grown(self) -> "GrowingSlots":
+        own = torch.arange(self.size, self.size + self.group, device=self.slots.device)
+        slots = torch.cat([self.slots, own[:, None].expand(len(self.slots), -1, 1)], dim=-1)
+        return GrowingSlots(slots, self.size + self.group)
+
+    def put(self, kept: KeyValue, newer: KeyValue) -> KeyValue:
+        """Behind those before."""
+        return kept.extended(newer)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """The slots of each text."""
+        sources, group, _ = self.slots.shape
+        own = torch.zeros(sources, 1, group, self.size, dtype=torch.bool, device=self.slots.device)
+        own.scatter_(-1, self.slots[:, None], True)
+        extent = Extent(queries=group, keys=self.size, device=own.device)
+        return Reach(extent=extent, rest=own).settled()
+
+    def of_rows(self) -> Int[Tensor, "s n t"]:
+        """As they are."""
+        return self.slots
+
+    def pick(self, rows: Int[Tensor, " r"], sources: Int[Tensor, " s"]) -> "GrowingSlots":
+        """The slots of some rows, equally many of each of some sources, in their order."""
+        places = (rows % self.group).reshape(len(sources), -1)
+        return GrowingSlots(self.slots[sources[:, None], places], self.size)
+
+
+@dataclass(frozen=True)
+class BeamCache:
+    """The keys and values of the texts of each source, in one cache."""
+
+    kept: KeyValue  # [sources, heads, slots, d]
+    slots: Slots
+    newest: KeyValue | None = None  # of this step, [sources, heads, group, d], not in the cache yet
+
+    @property
+    def length(self) -> int | Int[Tensor, " 1"]:
+        """How many positions each text has."""
+        return self.slots.offset
+
+    def extended(self, newer: KeyValue) -> "BeamCache":
+        """With one more position of every row."""
+        slots = self.slots.grown()
+        beside = KeyValue(slots.beside(newer.key), slots.beside(newer.value))
+        if slots.in_place:
+            return BeamCache(self.kept, slots, beside)
+        return BeamCache(slots.put(self.kept, beside), slots)
+
+    def settled(self) -> "BeamCache":
+        """With the newest positions in the cache."""
+        if self.newest is None:
+            return self
+        return BeamCache(self.slots.put(self.kept, self.newest), self.slots)
+
+    def pick(self, rows: Int[Tensor, " r"]) -> KeyValue:
+        """The keys and values of these rows, each by itself."""
+        return self.apart().pick(rows)
+
+    def apart(self) -> KeyValue:
+        """The keys and values of every row by itself, copied."""
+        slots, settled = self.slots.of_rows(), self.settled().kept
+        return KeyValue(_gathered(settled.key, slots), _gathered(settled.value, slots))
+
+
+def _gathered(kept: Float[Tensor, "s h k d"], slots: Int[Tensor, "s n t"]) -> Float[Tensor, "rows h t d"]:
+    index = slots[:, None, :, :, None].expand(-1, kept.shape[1], -1, -1, kept.shape[-1])
+    wide = kept[:, :, None].expand(-1, -1, slots.shape[1], -1, -1)
+    return wide.gather(3, index).transpose(1, 2).flatten(0, 1)

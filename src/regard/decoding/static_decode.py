@@ -1,0 +1,231 @@
+"""Decoding over static caches on a GPU: the same kernels at every step, replayed from a CUDA graph.
+
+With observers or hooks, which take Python at every step, the same steps are launched kernel by kernel; nothing else
+depends on them. Graphs are kept for the shapes that were used last, and end with their model.
+"""
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.dispatch import observed
+from regard.data.batches import START, Sequences
+from regard.decoding.evaluating import evaluating
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.limits import Limits, per_row
+from regard.decoding.search import Search
+from regard.models.cuda_graph import Captured, Capturing, Readback
+from regard.models.protocols import Checks, StaticState, StepsStatically
+
+_MULTIPLE = 16  # of tokens, that limits and sources are rounded up to: fewer shapes
+_MAX_SHAPES = 8  # of searches and caches, for a model
+_MAX_SOURCES = 64  # shapes of sources, for each of those
+_LOOK_EVERY = 8  # steps between two looks whether all texts are over
+_LOOK_AHEAD = 2  # steps that are launched before the answer is waited for: the GPU is never without work
+
+
+def static_on(model: nn.Module, source: Any) -> bool:
+    """Whether a model decodes this source over static caches: on a GPU, if it can step so."""
+    weight = next(model.parameters(), None)
+    on_gpu = weight is not None and weight.device.type == "cuda"
+    return on_gpu and isinstance(model, StepsStatically) and is_dataclass(source) and len(source) > 0  # type: ignore[arg-type]
+
+
+def static_decode(
+    model: Any,
+    source: Any,
+    make: Callable[..., Search],
+    *,
+    limits: Limits,
+    key: tuple[Hashable, ...],
+    group: int,
+    keys: Callable[[int], Tensor] | None = None,
+) -> list[list[Hypothesis]] | None:
+    """The texts of every source; None where the model has no static caches of this size."""
+    if isinstance(model, Checks):
+        model.check(source)
+    most = per_row(limits, len(source), device=torch.device("cpu")).tolist()
+    capacity = _rounded(max(most))
+    surveyed = survey(model)
+    with evaluating(model) if surveyed.training else torch.no_grad():
+        if observed(model) or surveyed.hooked:
+            state = model.start(source)
+            eager = _StaticDecode.of(model, state, make, most, capacity, group)
+            return None if eager is None else eager.prepared(most, keys).run(model, most)
+        shape = (*key, capacity, *_shape(source))
+        decodes = _decodes.setdefault(model, OrderedDict())
+        known = decodes.get(shape)
+        if known is None or known.weights != surveyed.weights:
+            made = _StaticDecode.of(model, model.start(source), make, most, capacity, group)
+            if made is None:
+                return None
+            known = decodes[shape] = _CapturedDecode(made, surveyed.weights)
+        decodes.move_to_end(shape)
+        if len(decodes) > _MAX_SHAPES:
+            decodes.popitem(last=False)
+        known.decode.prepared(most, keys)
+        return known.run(model, source, most)
+
+
+class _StaticDecode:
+    """The buffers of a decode of one shape: caches and search. Holds no reference to the model."""
+
+    def __init__(self, state: StaticState, search: Search) -> None:
+        self.state, self.search = state, search
+
+    @classmethod
+    def of(
+        cls, model: Any, state: Any, make: Callable[..., Search], most: list[int], capacity: int, group: int
+    ) -> "_StaticDecode | None":
+        static = model.static_state(state, capacity=capacity, group=group)
+        if static is None:
+            return None
+        made = cls(static, make(most, capacity=capacity, device=static.at.device))
+        made.search.begin(START)
+        return made
+
+    def prepared(self, most: list[int], keys: Callable[[int], Tensor] | None) -> "_StaticDecode":
+        """With the limits, and the random keys, of the next sources."""
+        self.search.limit(most)
+        if keys is not None:
+            self.search.key(keys(len(most)))
+        return self
+
+    def begin(self, model: Any, source: Any) -> None:
+        """Read the sources, and start over."""
+        self.state.take(model.start(source))
+        self.search.begin(START)
+
+    def step(self, model: Any) -> None:
+        """One token more for every text that is not over."""
+        logits = model.step_static(self.search.tokens, self.state)
+        self.state.advance(self.search.advance(logits, self.state.at))
+
+    def run(self, model: Any, most: list[int]) -> list[list[Hypothesis]]:
+        """Step by step."""
+        for _ in range(max(most)):
+            self.step(model)
+            if bool(self.search.over.all()):
+                break
+        return self.search.texts(range(len(most)))
+
+
+class _CapturedDecode:
+    """A decode of one shape whose steps are replayed from a CUDA graph."""
+
+    def __init__(self, decode: _StaticDecode, weights: int) -> None:
+        self.decode, self.weights = decode, weights
+        self._capturing = Capturing()
+        self._step: Captured[None] | None = None
+        self._begins: OrderedDict[Hashable, _Begin] = OrderedDict()
+        self._over = Readback(decode.search.over.all())
+
+    def run(self, model: Any, source: Any, most: list[int]) -> list[list[Hypothesis]]:
+        """The texts of these sources."""
+        decode = self.decode
+        if self._step is None:
+            with self._capturing.eagerly():
+                for _ in range(2):  # libraries choose their kernels in the first steps
+                    decode.begin(model, source)
+                    decode.step(model)
+            self._step = self._capturing.capture(lambda: decode.step(model))
+        shape = tuple((part.shape, part.dtype) for part in _tensors(source))
+        begin = self._begins.setdefault(shape, _Begin())
+        self._begins.move_to_end(shape)
+        if len(self._begins) > _MAX_SOURCES:
+            self._begins.popitem(last=False)
+        begin(decode, model, source, self._capturing)
+        for step in range(1, max(most) + 1):
+            self._step.replay()
+            if step % _LOOK_EVERY == 0:
+                self._over.send(decode.search.over.all())
+            elif step > _LOOK_EVERY and step % _LOOK_EVERY == _LOOK_AHEAD and bool(self._over.wait()):
+                break
+        return decode.search.texts(range(len(most)))
+
+
+class _Begin:
+    """Reading sources of one shape: captured when the shape comes a second time, if it can be."""
+
+    def __init__(self) -> None:
+        self._times = 0
+        self._source: Any = None
+        self._graph: Captured[None] | None = None
+
+    def __call__(self, decode: _StaticDecode, model: Any, source: Any, capturing: Capturing) -> None:
+        self._times += 1
+        if self._times == 2:
+            held = replace(source, **{name: part.clone() for name, part in _named(source)})
+            self._source = held
+            with capturing.eagerly():
+                decode.begin(model, held)
+            try:
+                self._graph = capturing.capture(lambda: decode.begin(model, held))
+            except RuntimeError:  # an encoder that waits for the device
+                torch.cuda.synchronize()
+        if self._graph is None:
+            decode.begin(model, source)
+            return
+        for buffer, new in zip(_tensors(self._source), _tensors(source), strict=True):
+            buffer.copy_(new, non_blocking=True)
+        self._graph.replay()
+
+
+_decodes: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _CapturedDecode]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _rounded(count: int) -> int:
+    return -(-count // _MULTIPLE) * _MULTIPLE
+
+
+def _named(source: Any) -> list[tuple[str, Tensor]]:
+    parts = ((each.name, getattr(source, each.name)) for each in fields(source))
+    return [(name, part) for name, part in parts if isinstance(part, Tensor)]
+
+
+def _tensors(source: Any) -> list[Tensor]:
+    return [part for _, part in _named(source)]
+
+
+def _shape(source: Any) -> tuple[Hashable, ...]:
+    """What sources that share caches have in common: the second axis of texts is rounded up."""
+    if isinstance(source, Sequences):
+        rows, longest = source.tokens.shape
+        return Sequences, rows, _rounded(longest), source.tokens.dtype
+    return type(source), *((part.shape, part.dtype) for part in _tensors(source))
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What every decode has to know about all modules of a model."""
+
+    hooked: bool  # whether one has hooks
+    training: bool  # whether one is in training mode
+    weights: int  # which modules and weights there are, and where: what was captured reads them there
+
+
+def survey(model: nn.Module) -> Survey:
+    """In one walk: `modules()` and `parameters()` would take as long as several steps."""
+    hooked = training = False
+    identities = []
+    parts, seen = [model], {model}
+    for part in parts:  # grows meanwhile
+        inside = part.__dict__
+        hooked = hooked or bool(inside["_forward_hooks"] or inside["_forward_pre_hooks"])
+        training = training or inside["training"]
+        identities.append(id(part))
+        for weight in inside["_parameters"].values():
+            if weight is not None:
+                identities.append(weight.data_ptr())
+        for child in inside["_modules"].values():
+            if child is not None and child not in seen:
+                seen.add(child)
+                parts.append(child)
+    return Survey(hooked, training, hash(tuple(identities)))
