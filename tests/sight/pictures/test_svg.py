@@ -130,6 +130,7 @@ def test_text_is_as_wide_as_the_layout_and_the_png_take_it_to_be():
     words = Scene(width=300, height=30, title="", marks=[Label(10, 15, "Ελλάδα, été", 20)])
     (text,) = ElementTree.fromstring(document(words)).iter(f"{SVG}text")
     assert float(text.get("textLength")) == pytest.approx(length("Ελλάδα, été", 20), abs=0.01)
+    assert text.get("lengthAdjust") == "spacingAndGlyphs"
     columns = np.flatnonzero((np.asarray(image(words)) < 200).any((0, 2))) / SCALE
     assert columns[-1] - 10 == pytest.approx(float(text.get("textLength")), abs=2)
 

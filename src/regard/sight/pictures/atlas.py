@@ -41,12 +41,12 @@ class Atlas(Drawing):
     def scene(self) -> Scene:
         """A row for each layer and a column for each head, with a number beneath each map."""
         marks, y, reach = head(self.title, self.note)
-        text = 13.0 if len(self.heads) <= 16 else 10.5
+        text, gap = (13.0, 10) if len(self.heads) <= 16 else (10.5, 6)
         left = MARGIN + max(length(name, text) for name in self.layers) + 10
         sizes = [self._size(layer, left) for layer in range(len(self.maps))]
-        pitch = max(wide for wide, _ in sizes) + (10 if len(self.heads) <= 16 else 6)
+        column = max(wide for wide, _ in sizes)
+        pitch = column + gap
         small = max(7.5, min(10.5, 0.2 * pitch))
-        column = pitch - (10 if len(self.heads) <= 16 else 6)
         for index, name in enumerate(self.heads):
             x = left + index * pitch + column / 2
             marks.append(Label(x, y + text / 2, name, text, anchor="middle"))
@@ -68,9 +68,7 @@ class Atlas(Drawing):
         rows = []
         for layer, maps in enumerate(self.maps):
             captions = [""] * len(maps) if self.numbers is None else map(_digits, self.numbers[layer])
-            tiles = [
-                TerminalTile(levels=self.levels(layer, h), caption=text) for h, text in enumerate(captions)
-            ]
+            tiles = (TerminalTile(levels=self.levels(layer, h), caption=c) for h, c in enumerate(captions))
             rows.append((self.layers[layer], tuple(tiles)))
         return Tiles(rows=tuple(rows), columns=self.heads)
 
@@ -94,9 +92,8 @@ class Atlas(Drawing):
             Box(x=x, y=y, width=wide, height=high, edge=HATCH, thick=0.5),
         ]
         if self.numbers is not None:
-            text = _digits(self.numbers[layer][index])
-            spot = (x + wide / 2, y + high + 3 + small / 2)
-            marks.append(Label(spot[0], spot[1], text, small, FAINT, anchor="middle"))
+            text, y = _digits(self.numbers[layer][index]), y + high + 3 + small / 2
+            marks.append(Label(x + wide / 2, y, text, small, FAINT, anchor="middle"))
         return marks
 
     def _foot(self, x: float, y: float) -> tuple[list[Mark], float]:
@@ -156,9 +153,7 @@ def _digits(number: float) -> str:
 
 
 def _names(what: str, given: Sequence[str] | None, count: int, limit: int) -> tuple[str, ...]:
-    names = (
-        [str(index) for index in range(count)] if given is None else [plain(name, limit) for name in given]
-    )
+    names = [plain(name, limit) for name in (map(str, range(count)) if given is None else given)]
     if len(names) != count:
         raise RegardError(f"{len(names)} names for {count} {what}")
     return tuple(names)

@@ -47,9 +47,7 @@ class Bars(Drawing):
     def scene(self) -> Scene:
         """Title, then the groups from top to bottom."""
         marks, y, reach = head(self.title, self.note)
-        left = (
-            MARGIN + max(length(plain(bar.name, 32), _TEXT) for _, bars in self.groups for bar in bars) + 12
-        )
+        left = MARGIN + max(length(plain(name, 32), _TEXT) for name in self._names()) + 12
         right = left
         scale = self.width / self._largest()
         for heading, bars in self.groups:

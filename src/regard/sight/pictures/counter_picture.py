@@ -63,11 +63,11 @@ class Counting(Drawing):
                 back = colour(self._level(row, float(weight)))
                 style = Style(color=code(readable(back)), bgcolor=code(back))
                 digits.append(f"  {digit}  ", style)
-                said = (
-                    "  ·  " if abs(value) < 0.1 else f"{'▲' if value > 0 else '▼'}{abs(value):.1f}".center(5)
-                )
+                size = f"{'▲' if value > 0 else '▼'}{abs(value):.1f}" if abs(value) >= 0.1 else "·"
                 attended = self._level(row, float(weight)) >= _ATTENDED
-                below.append(said, Style(color=code(_FOR if value > 0 else _AGAINST), dim=not attended))
+                below.append(
+                    size.center(5), Style(color=code(_FOR if value > 0 else _AGAINST), dim=not attended)
+                )
             percents = Text("".join(f"{100 * weight:.0f}%".center(5) for weight in weights), style="dim")
             table.add_row(digits, Text(f"  {self._said(row)}", style="bold"))
             table.add_row(percents, Text(f"  {self._truth(row)}", style="dim"))

@@ -19,11 +19,7 @@ from regard.sight.pictures.photo import Photo, photo
 from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Pixels, Scene, head, page
 
 MOST = 64  # words
-_PAGE, _LARGEST, _SEVERAL = (
-    760.0,
-    360.0,
-    170.0,
-)  # the widths of a page, of a single picture, of one of several
+_PAGE, _LARGEST, _SEVERAL = 760.0, 360.0, 170.0  # widths: of a page, of a single picture, of one of several
 _TEXT, _SMALL, _GAP = 15.0, 10.5, 12.0
 _WIDE = 2.5  # how many times wider than high a picture is that has a row of its own
 _SHOWN = 720  # pixels along the longer edge
@@ -156,12 +152,7 @@ def overlay(
     values = amounts("weights", weights)
     count = None if words is None else len(words)
     values = _grids(values if words is not None else values[None], grid, special)
-    if (
-        values.ndim != 3
-        or not values.size
-        or len(values) > MOST
-        or (count is not None and len(values) != count)
-    ):
+    if values.ndim != 3 or not values.size or len(values) > MOST or count not in (None, len(values)):
         raise RegardError(
             f"weights {np.shape(weights)} for {'an image' if count is None else f'{count} words'}: give [rows, "
             f"columns], or with 1 to {MOST} words [words, rows, columns]; a flat list needs grid=(rows, columns)"

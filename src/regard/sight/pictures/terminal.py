@@ -29,9 +29,7 @@ class TerminalMap:
 
     picture: Heatmap
     compact: bool = False
-    marks: Mapping[tuple[int, int], str] = field(
-        default_factory=dict
-    )  # written on cells, where there is room
+    marks: Mapping[tuple[int, int], str] = field(default_factory=dict)  # on cells, where there is room
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         label = 0 if self.compact else self._label() + 1
@@ -45,9 +43,8 @@ class TerminalMap:
             most = max(1, min(_SMALL, options.max_width))
             levels, seen, _ = _pooled(self.picture, most, most)
             if coloured:
-                yield from lines_of(
-                    halves(np.where(seen[..., None], shade(levels), np.array(HATCH, dtype=np.uint8)))
-                )
+                pixels = np.where(seen[..., None], shade(levels), np.array(HATCH, dtype=np.uint8))
+                yield from lines_of(halves(pixels))
             else:
                 yield from _rows(levels, seen, 1, coloured=False)
             return
@@ -60,10 +57,8 @@ class TerminalMap:
         else:
             note = f"{lead}one column = {pool} keys, the largest weight of them"
             yield Text(note, style="dim", no_wrap=True, overflow="ellipsis")
-        names = [
-            f"{' ' * (label - cell_len(name))}{name} "
-            for name in (shorten(q, label) for q in self.picture.queries)
-        ]
+        shown = [shorten(query, label) for query in self.picture.queries]
+        names = [f"{' ' * (label - cell_len(name))}{name} " for name in shown]
         marks = self.marks if pool == 1 else {}
         yield from _rows(levels, seen, columns, coloured=coloured, names=names, marks=marks)
         yield from _scale(self.picture, lead, coloured=coloured, masked=not self.picture.allowed.all())

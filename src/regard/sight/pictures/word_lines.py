@@ -167,9 +167,8 @@ def lines(
         raise RegardError(
             f"weights {values.shape}: lines are drawn for 1 to {len(HUES)} heads and 1 to {MOST} words; choose some"
         )
-    names = (
-        [f"head {h}" for h in range(len(values))] if heads is None else [plain(name, 32) for name in heads]
-    )
+    heads = [f"head {h}" for h in range(len(values))] if heads is None else heads
+    names = [plain(name, 32) for name in heads]
     if len(names) != len(values):
         raise RegardError(f"{len(names)} names for {len(values)} heads")
     if focus is not None and not 0 <= focus < len(queries):
@@ -193,6 +192,5 @@ def lines(
 
 
 def _pill(x: float, y: float, word: str, ink: Colour, opacity: float) -> Box:
-    return Box(
-        x=x, y=y - 10.5, width=length(word, _TEXT) + 14, height=21, fill=ink, opacity=opacity, corner=6
-    )
+    width = length(word, _TEXT) + 14
+    return Box(x=x, y=y - 10.5, width=width, height=21, fill=ink, opacity=opacity, corner=6)
