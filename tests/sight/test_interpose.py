@@ -2,7 +2,9 @@
 
 import importlib.util
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from time import sleep
 from typing import Any
 
 import pytest
@@ -270,6 +272,27 @@ def test_a_monitor_goes_on_past_what_is_not_understood() -> None:
     with pytest.warns(RegardWarning, match="1 of 2"), monitor.at(0):
         [model(each, each, each) for each in (x, y)]
     assert [(record.module, record.head) for record in records] == [("Attending", 0), ("Attending", 1)]
+
+
+def test_threads_whose_arguments_override_torchs_functions_leave_it_replaced() -> None:
+    class Slow(Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            sleep(0.002)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    model, (q, k, v), original = (
+        Attending(),
+        of((1, 2, 5, 8), (1, 2, 7, 8), (1, 2, 7, 8)),
+        F.scaled_dot_product_attention,
+    )
+    with ThreadPoolExecutor(3) as pool, watch(model) as seen:
+        list(pool.map(lambda _: model(q.as_subclass(Slow), k, v), range(9)))
+        assert F.scaled_dot_product_attention is not original
+        before = len(seen)
+        model(q, k, v)
+        assert len(seen) == before + 1
+    assert F.scaled_dot_product_attention is original
 
 
 @pytest.mark.parametrize("mode", [False, True], ids=["", "under a mode"])

@@ -92,7 +92,7 @@ def _unpatched(original: Callable[..., Tensor], *args: Any, **options: Any) -> T
     """Torch's scaled_dot_product_attention as it is when it is not replaced.
 
     An argument that overrides torch's functions may compare the one called with that in torch.nn.functional, as a
-    CausalBias does. It has to find the original there. For a moment other threads find it, too.
+    CausalBias does. It has to find the original there. Meanwhile other threads find it, too: their calls are not observed.
     """
     given = (*args, *options.values())
     overriding = [type(each) for each in given if isinstance(each, Tensor) and type(each) not in _PLAIN]
@@ -100,12 +100,8 @@ def _unpatched(original: Callable[..., Tensor], *args: Any, **options: Any) -> T
         return original(*args, **options)
     if overriding == [CausalBias]:
         return CausalBias._dispatch(*args, **options)  # what it does when it finds the original
-    replaced = F.scaled_dot_product_attention
-    F.scaled_dot_product_attention = original
-    try:
+    with FUNCTIONS.lifted(F, _SDPA):
         return original(*args, **options)
-    finally:
-        F.scaled_dot_product_attention = replaced
 
 
 _PLAIN = (Tensor, nn.Parameter)

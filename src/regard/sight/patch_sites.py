@@ -57,6 +57,21 @@ class Patches:
                     setattr(site, name, made[new])
 
     @contextmanager
+    def lifted(self, home: Any, name: str) -> Iterator[None]:
+        """One original back in its home, for a block; for all threads, and only one lifts at a time."""
+        with self._lock:
+            made = self._made.get((home, name))
+            if made is None or vars(home).get(name) is not made[1]:
+                yield
+                return
+            setattr(home, name, made[0])
+            try:
+                yield
+            finally:
+                if self._made.get((home, name)) is made:
+                    setattr(home, name, made[1])
+
+    @contextmanager
     def applied(self) -> Iterator[None]:
         """Acquire and release around a block."""
         self.acquire()
