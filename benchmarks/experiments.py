@@ -231,7 +231,7 @@ def draw_alignments(runs: Path, out: Path) -> None:
     """Where the recurrent translator looks under each of the six scores, for one number, side by side."""
     from regard.runs.load import load
     from regard.sight.pictures.panels import sheet
-    from regard.sight.translation import picture_of
+    from regard.sight.translation_picture import picture_of
 
     trained = [score for score in SCORES if (runs / f"numbers-{score}-1" / "metrics.json").exists()]
     pictures = [
@@ -245,7 +245,7 @@ def draw_alignments(runs: Path, out: Path) -> None:
 def draw_sentence(runs: Path, out: Path) -> None:
     """Where the translator of Tatoeba looks for each word of a short sentence."""
     from regard.runs.load import load
-    from regard.sight.translation import picture_of
+    from regard.sight.translation_picture import picture_of
 
     run = runs / "tatoeba-en-fr-1"
     if (run / "metrics.json").exists():

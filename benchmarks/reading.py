@@ -23,7 +23,7 @@ from regard.runs.answering import ImageCaptioner
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.tasks.description import splits_of
-from regard.sight.senses import picture_of_words
+from regard.sight.media_pictures import picture_of_words
 from regard.sight.watch import watch
 
 GROUPS = {  # by the last two digits of the group of three that the word belongs to

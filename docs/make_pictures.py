@@ -90,7 +90,7 @@ from regard.sight.pictures.panels import Panels, sheet
 from regard.sight.pictures.photo import spectrogram
 from regard.sight.pictures.plot import Series
 from regard.sight.pictures.word_lines import lines as word_lines
-from regard.sight.translation import picture_of
+from regard.sight.translation_picture import picture_of
 from regard.sight.watch import watch
 from regard.training.log import Log
 from regard.training.loop import train

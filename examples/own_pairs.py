@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import regard
 from regard.runs.recipe import resolve
-from regard.sight.translation import picture_of
+from regard.sight.translation_picture import picture_of
 from regard.training.experiment import begin
 
 FIRST = {"the": "la", "a": "une", "this": "cette", "my": "ma", "your": "ta"}

@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from regard.sight.pictures.plot import Series as Series
     from regard.sight.pictures.word_lines import lines as lines
     from regard.sight.seen import Seen as Seen
-    from regard.sight.translation import picture_of as picture_of
+    from regard.sight.translation_picture import picture_of as picture_of
     from regard.sight.watch import watch as watch
 
 __version__ = "0.1.0"
@@ -134,7 +134,7 @@ _HOMES = {
     "sight.pictures.plot": ["Series"],
     "sight.pictures.panels": ["sheet"],
     "sight.seen": ["Seen"],
-    "sight.translation": ["picture_of"],
+    "sight.translation_picture": ["picture_of"],
     "sight.watch": ["watch"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

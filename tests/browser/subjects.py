@@ -15,7 +15,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.answering import Labeller, Translator
 from regard.runs.inputs import PairReader, PictureReader, SoundReader
 from regard.sight.explorer.exhibit import Exhibit, Picture
-from regard.sight.explorer.fused import Fusing
+from regard.sight.explorer.pair_view import Fusing
 from regard.sight.explorer.translations import Translating
 from regard.sight.explorer.watched import exhibit_of
 from regard.sight.watch import watch

@@ -7,7 +7,7 @@ from PIL import Image
 
 from regard import RegardError
 from regard.data.audio import judge_wav
-from regard.data.digit_match import DigitMatchFeed, Senses
+from regard.data.digit_pairs import DigitMatchFeed, Senses
 from regard.data.given import as_pixels, as_samples
 from regard.data.images import Frame, read_image
 from regard.data.media_feeds import HeldPictures, HeldRecordings

@@ -7,8 +7,8 @@ import pytest
 
 from regard import RegardError
 from regard.models import vision
-from regard.models.kind import Kind
-from regard.models.kinds import KINDS, kind_of, known
+from regard.models.kind import Kind, joined, kind_of
+from regard.models.kinds import KINDS
 
 
 def test_a_name_and_a_config_belong_to_one_kind() -> None:
@@ -18,7 +18,7 @@ def test_a_name_and_a_config_belong_to_one_kind() -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_configs_and_presets_are_of_their_kind(kind: Kind) -> None:
     for config in (kind.config(), *(preset() for preset in kind.presets.values())):
-        assert kind_of(config) is kind
+        assert kind_of(config, KINDS) is kind
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -50,15 +50,15 @@ def test_a_kind_of_ones_own_has_a_name_of_its_own() -> None:
         KIND: ClassVar[str] = "mine"
 
     mine = replace(vision.KIND, config=Mine)
-    assert known([mine]) == (*KINDS, mine)
-    assert known([vision.KIND]) == KINDS
-    assert kind_of(Mine(), known([mine])) is mine
+    assert joined(KINDS, [mine]) == (*KINDS, mine)
+    assert joined(KINDS, [vision.KIND]) == KINDS
+    assert kind_of(Mine(), joined(KINDS, [mine])) is mine
     with pytest.raises(RegardError, match=r"Mine.*kinds"):
-        kind_of(Mine())
+        kind_of(Mine(), KINDS)
 
     @dataclass(frozen=True, kw_only=True)
     class Taken(vision.VisionConfig):
         KIND: ClassVar[str] = "vision"
 
     with pytest.raises(RegardError, match="vision"):
-        known([replace(vision.KIND, config=Taken)])
+        joined(KINDS, [replace(vision.KIND, config=Taken)])

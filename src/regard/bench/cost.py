@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from regard.bench.layers import Kind
+from regard.bench.layers import LayerKind
 from regard.bench.measuring import measure, peak_megabytes, spread
 from regard.bench.record import Setting
 from regard.errors import RegardError
@@ -81,7 +81,7 @@ def fitted(lengths: Sequence[int], values: Sequence[float]) -> float | None:
     ).slope
 
 
-def fitting(kinds: Sequence[Kind], lengths: Sequence[int], width: int) -> list[tuple[Kind, int]]:
+def fitting(kinds: Sequence[LayerKind], lengths: Sequence[int], width: int) -> list[tuple[LayerKind, int]]:
     """Each kind with the lengths at which it can be measured."""
     wrong = next((n for n in lengths if n < 1), None)
     if wrong is not None or not lengths or not kinds or width < 1:
@@ -102,7 +102,7 @@ def fitting(kinds: Sequence[Kind], lengths: Sequence[int], width: int) -> list[t
 
 
 def measure_costs(
-    kinds: Sequence[Kind],
+    kinds: Sequence[LayerKind],
     lengths: Sequence[int],
     *,
     width: int = 256,
@@ -143,7 +143,9 @@ def _run(layer: nn.Module, x: Tensor, backward: bool) -> None:
             torch.autograd.grad(y.sum(), [x, *layer.parameters()])
 
 
-def _growth(kind: Kind, costs: list[Cost], rounds: list[list[float]], width: int, layer: nn.Module) -> Growth:
+def _growth(
+    kind: LayerKind, costs: list[Cost], rounds: list[list[float]], width: int, layer: nn.Module
+) -> Growth:
     """Fitted in every round, so that the exponent has a spread too."""
     lengths = [cost.length for cost in costs]
     times = [fitted(lengths, each) for each in zip(*rounds, strict=True)]

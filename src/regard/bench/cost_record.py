@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from regard.bench.cost import FITS, Cost, Costs, Growth
-from regard.bench.layers import KERNEL, WINDOW, Kind
+from regard.bench.layers import KERNEL, WINDOW, LayerKind
 from regard.bench.measuring import load
 from regard.bench.record import Record
 from regard.bench.tables import Table, middle, near, short
@@ -60,7 +60,7 @@ NOTES = (
 )
 
 
-def picture(found: Costs, kinds: Sequence[Kind]) -> Panels:
+def picture(found: Costs, kinds: Sequence[LayerKind]) -> Panels:
     """Time and memory over length, both logarithmic; theory is the pale line through each layer's longest length."""
     held = {kind.name: kind.held_exponent for kind in kinds}
     time, memory = [], []
@@ -108,7 +108,7 @@ def as_csv(found: Costs) -> str:
     return "\n".join(lines) + "\n"
 
 
-def record_of(found: Costs, kinds: Sequence[Kind], about: Mapping[str, object]) -> Record:
+def record_of(found: Costs, kinds: Sequence[LayerKind], about: Mapping[str, object]) -> Record:
     """Everything as it is written down."""
     return Record(
         name="cost",

@@ -37,7 +37,7 @@ Count = Callable[[int, int], int]  # of a length n and a width d
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class LayerKind:
     """A kind of layer, and what theory says of it."""
 
     name: str
@@ -51,10 +51,10 @@ class Kind:
     held_exponent: int  # of n in that
 
 
-def kinds() -> dict[str, Kind]:
+def kinds() -> dict[str, LayerKind]:
     """All of them, by name."""
     every = (
-        Kind(
+        LayerKind(
             name="self-attention",
             make=lambda d: MultiHeadAttention(d, heads(d)),
             order="n²·d",
@@ -65,7 +65,7 @@ def kinds() -> dict[str, Kind]:
             held=lambda n, d: n * d,
             held_exponent=1,
         ),
-        Kind(
+        LayerKind(
             name="written out",
             make=lambda d: Mixing(d, lambda query, key, value: weigh(query, key) @ value),
             order="n²·d",
@@ -76,7 +76,7 @@ def kinds() -> dict[str, Kind]:
             held=lambda n, d: heads(d) * n * n,
             held_exponent=2,
         ),
-        Kind(
+        LayerKind(
             name="window",
             make=lambda d: Mixing(d, _local),
             order="n·w·d",
@@ -87,7 +87,7 @@ def kinds() -> dict[str, Kind]:
             held=lambda n, d: n * d,
             held_exponent=1,
         ),
-        Kind(
+        LayerKind(
             name="recurrent",
             make=States,
             order="n·d²",
@@ -98,7 +98,7 @@ def kinds() -> dict[str, Kind]:
             held=lambda n, d: n * d,
             held_exponent=1,
         ),
-        Kind(
+        LayerKind(
             name="convolution",
             make=lambda d: nn.Sequential(
                 Rearrange("b n d -> b d n"),
@@ -113,7 +113,7 @@ def kinds() -> dict[str, Kind]:
             held=lambda n, d: n * d,
             held_exponent=1,
         ),
-        Kind(
+        LayerKind(
             name="dense",
             make=lambda d: FeedForward(d, INNER * d),
             order="n·d²",
@@ -128,7 +128,7 @@ def kinds() -> dict[str, Kind]:
     return {kind.name: kind for kind in every}
 
 
-def choose_kinds(names: list[str] | None) -> list[Kind]:
+def choose_kinds(names: list[str] | None) -> list[LayerKind]:
     """Those of these names; None: all."""
     every = kinds()
     unknown = next((name for name in names or [] if name not in every), None)

@@ -114,7 +114,7 @@ def _describe(
                         one_line(one.text) if n_best == 1 else f"{one.score:.4f}\t{one_line(one.text)}"
                     )
             if picture is not None:
-                from regard.sight.senses import picture_of_words
+                from regard.sight.media_pictures import picture_of_words
 
                 picture_of_words(describer, file, best[0].text, title=one_line(best[0].text)).write(picture)
                 say(f"wrote {picture}")

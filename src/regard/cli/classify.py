@@ -63,7 +63,7 @@ def classify(
             else:
                 typer.echo(label)
             if picture is not None:
-                from regard.sight.senses import picture_of_class
+                from regard.sight.media_pictures import picture_of_class
 
                 drawn = picture_of_class(labeller, given, title=f"{label}, {likely[label]:.1%}")
                 drawn.write(picture)

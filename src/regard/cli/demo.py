@@ -56,7 +56,7 @@ def show(run: "RunFolder", metrics: dict[str, float], device: str | None) -> Non
     from regard.runs.load import load
     from regard.runs.tasks.translation import pairs_of
     from regard.sight.pictures.curves import curves_of
-    from regard.sight.translation import picture_of
+    from regard.sight.translation_picture import picture_of
 
     recipe, translator = run.load_recipe(), load(run.path, device=device)
     pairs = sorted(pairs_of(recipe, "test")(), key=lambda pair: len(pair[0]))

@@ -65,7 +65,7 @@ def translate(
         for text, best in zip(some, translator.hypotheses(some, count=n_best, **changes), strict=True):
             _tell(text, best, n_best, json)
             if picture is not None:
-                from regard.sight.translation import picture_of
+                from regard.sight.translation_picture import picture_of
 
                 picture_of(translator, text, best[0].text).write(picture)
                 say(f"wrote {picture}")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from regard.data.delimited import Column, Wanted
 from regard.data.records import read_records
-from regard.data.tables import Column, Wanted
 from regard.data.text_lines import LONGEST, Dealing, Flaw, Policy, Report, dealing, flaw_of, matching
 from regard.errors import RegardError
 

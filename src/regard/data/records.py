@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import Any
 
-from regard.data.tables import ROOM, Column, Fields, Note, Wanted, listed, place, rows_of_table
+from regard.data.delimited import ROOM, Column, Fields, Note, Wanted, listed, place, rows_of_table
 from regard.data.text_lines import (
     LONGEST,
     Dealing,
@@ -220,7 +220,7 @@ def read_pairs(
     """Sources and targets, in the order of the file, or of several files.
 
     Columns are names or numbers from 1. Left out, they are `source` and `target` where the file has those names, and the
-    first two where it names none. Which first lines are headers: see data/tables.
+    first two where it names none. Which first lines are headers: see data/delimited.
     """
     dealt = dealing("pair", policy, report)
     if isinstance(place, Parallel):

@@ -10,11 +10,11 @@ from typing import ClassVar, Literal
 from einops import repeat
 
 from regard.data.batches import Images
-from regard.models.choices import configured
 from regard.models.encoded import Encoded
 from regard.models.kind import Kind
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
 from regard.models.seeing import PictureConfig, PictureEncoder, PictureStackConfig, PictureTokens
+from regard.models.validate import configured
 from regard.models.writing import Writing, WritingConfig
 
 

@@ -9,13 +9,12 @@ from torch import Tensor, nn
 from regard.attention.projection import glorot
 from regard.data.batches import Texts
 from regard.errors import RegardError
-from regard.models.choices import configured
 from regard.models.encoded import encoded, through
 from regard.models.kind import Kind
 from regard.models.labelling import Labelling
 from regard.models.layout import layout_of
-from regard.models.readable import readable
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, questions
+from regard.models.validate import configured, readable
 
 
 @dataclass(frozen=True, kw_only=True)

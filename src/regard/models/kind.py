@@ -1,6 +1,6 @@
 """A kind of model, as plain data: what the rooms above need to train, load, use and explore models of this kind."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Literal
 
@@ -44,3 +44,25 @@ class Kind:
     def name(self) -> str:
         """As in `model.kind` of a recipe."""
         return self.config.KIND  # type: ignore[attr-defined]
+
+
+def joined(kinds: Sequence[Kind], own: Sequence[Kind]) -> tuple[Kind, ...]:
+    """These kinds and the user's own, none of which may have the name of another."""
+    every = (*kinds, *(each for each in own if each not in kinds))
+    names = [each.name for each in every]
+    for each in own:
+        if names.count(each.name) > 1:
+            raise RegardError(
+                f"KIND {each.name!r} of {each.config.__qualname__}: there is one of this name already"
+            )
+    return every
+
+
+def kind_of(config: object, kinds: Sequence[Kind]) -> Kind:
+    """The kind that a config is of."""
+    found = next((each for each in kinds if type(config) is each.config), None)
+    if found is None:
+        raise RegardError(
+            f"{type(config).__qualname__}: the config of no known kind; give its Kind with `kinds`"
+        )
+    return found

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.data.batches import Labelled, Source
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
-from regard.models.readable import labelled, readable_labels
+from regard.models.validate import labelled, readable_labels
 
 
 class Labelling(nn.Module, ABC, Generic[Source]):

@@ -16,13 +16,12 @@ from regard.data.batches import Sequences, Texts
 from regard.errors import RegardError
 from regard.layers.blocks import EncoderBlock
 from regard.layers.residual import normed
-from regard.models.choices import configured
 from regard.models.kind import Kind
 from regard.models.layout import Layout, layout_of, to_learn
 from regard.models.protocols import Loss, Spent
-from regard.models.readable import following, readable
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm
 from regard.models.targets import shifted
+from regard.models.validate import configured, following, readable
 from regard.models.word_loss import word_loss
 
 

@@ -12,7 +12,7 @@ from regard.errors import RegardError
 from regard.models.labelling import Labelling
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
-from regard.models.readable import labelled, readable_labels
+from regard.models.validate import labelled, readable_labels
 
 
 class Blends(Batch, Protocol):

@@ -9,11 +9,10 @@ from typing import ClassVar
 
 from regard.data.batches import Sequences
 from regard.errors import RegardError
-from regard.models.choices import configured
 from regard.models.encoded import Encoded
 from regard.models.kind import Kind
-from regard.models.readable import readable
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
+from regard.models.validate import configured, readable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from regard.layers.patches import Patches
 from regard.layers.positions import Gaussian, Grid, LearnedGrid, Sinusoidal
 from regard.layers.rotary import GridRotary
 from regard.models.encoded import Encoded, through
-from regard.models.readable import pictures
 from regard.models.stack import StackConfig, encoder_blocks, last_norm
+from regard.models.validate import pictures
 
 
 @dataclass(frozen=True, kw_only=True)

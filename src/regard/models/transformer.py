@@ -10,12 +10,11 @@ from regard.data.batches import Texts
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.residual import normed
-from regard.models.choices import configured
 from regard.models.encoded import Encoded, encoded, through
 from regard.models.kind import Kind
 from regard.models.layout import layout_of
-from regard.models.readable import readable
 from regard.models.stack import embedding, encoder_blocks, last_norm
+from regard.models.validate import configured, readable
 from regard.models.writing import Writing, WritingConfig
 
 

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from regard.attention.projection import glorot
 from regard.data.batches import Images
 from regard.errors import RegardError
-from regard.models.choices import configured
 from regard.models.kind import Kind
 from regard.models.mixing import MixedLabelling
 from regard.models.seeing import PictureEncoder, PictureStackConfig
 from regard.models.stack import questions
+from regard.models.validate import configured
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,9 +23,9 @@ from regard.models.fused_step import DecoderParts, FusedStep, obstacle
 from regard.models.layout import Layout, layout_of, read_late, to_learn
 from regard.models.memory import Asked, Memory
 from regard.models.protocols import Loss, Spent
-from regard.models.readable import following, pairs, readable
 from regard.models.stack import StackConfig, decoder_blocks, embedding, last_norm
 from regard.models.static_decoder import StaticDecoder
+from regard.models.validate import following, pairs, readable
 from regard.models.word_loss import word_loss
 
 

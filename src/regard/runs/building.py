@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.errors import RegardError
-from regard.models.kind import Kind
-from regard.models.kinds import KINDS, kind_of
+from regard.models.kind import Kind, kind_of
+from regard.models.kinds import KINDS
 from regard.runs.tensor_file import Header
 
 MOST_BLOCKS = 1000  # of one kind, in a model that is to be trained

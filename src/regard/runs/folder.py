@@ -23,8 +23,8 @@ from regard.data.batches import END, PAD, START
 from regard.data.bounded import opened, parse_settings, read_text
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
-from regard.models.kind import Kind
-from regard.models.kinds import known
+from regard.models.kind import Kind, joined
+from regard.models.kinds import KINDS
 from regard.runs.lock import LOCK, locked
 from regard.runs.reading import plain
 from regard.runs.recipe import Recipe, parse, resolve, written
@@ -110,7 +110,7 @@ class RunFolder:
     def __init__(
         self, path: str | os.PathLike[str], *, accept_changes: bool = False, kinds: Sequence[Kind] = ()
     ) -> None:
-        self.path, self.accept_changes, self.kinds = Path(path), accept_changes, known(kinds)
+        self.path, self.accept_changes, self.kinds = Path(path), accept_changes, joined(KINDS, kinds)
         self.digests = Digests(self.path)
         self.config = self.path / "config.json"
         self.weights = self.path / "model.safetensors"

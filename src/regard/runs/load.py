@@ -17,8 +17,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
 from regard.layers.lowered import packable
 from regard.layers.lowering import lower
-from regard.models.kind import Kind
-from regard.models.kinds import kind_of
+from regard.models.kind import Kind, kind_of
 from regard.runs.answering import (
     ImageCaptioner,
     Labeller,

@@ -16,8 +16,8 @@ import yaml
 from regard.data.bounded import parse_yaml, read_text
 from regard.data.records import Parallel
 from regard.errors import RegardError, warn
-from regard.models.kind import Kind
-from regard.models.kinds import KINDS, kind_of, known
+from regard.models.kind import Kind, joined, kind_of
+from regard.models.kinds import KINDS
 from regard.runs.reading import build, build_one, place, plain
 from regard.runs.settings import (
     LARGEST_SEED,
@@ -132,7 +132,7 @@ def parse(text: str, where: str) -> dict[str, Any]:
 
 def resolve(values: dict[str, Any], kinds: Sequence[Kind] = ()) -> Recipe:
     """Checked values, presets filled in. The model is of a kind of the library, or of one of these."""
-    every, model = known(kinds), values.get("model")
+    every, model = joined(KINDS, kinds), values.get("model")
     if isinstance(model, dict) and "preset" in model:
         presets = next((each.presets for each in every if each.name == model.get("kind")), {})
         name = model["preset"]

@@ -88,7 +88,7 @@ class PairData(_FileData):
     train: Parallel | Files
     valid: Parallel | Files | None = None
     test: Parallel | Files | None = None
-    columns: tuple[str | int, str | int] | None = None  # of source and target; see data/tables
+    columns: tuple[str | int, str | int] | None = None  # of source and target; see data/delimited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class LabelledData(_FileData):
     train: Files
     valid: Files | None = None
     test: Files | None = None
-    columns: tuple[str | int, str | int] | None = None  # of text and label; see data/tables
+    columns: tuple[str | int, str | int] | None = None  # of text and label; see data/delimited
     held_out: float = 0.05
 
 
@@ -146,7 +146,7 @@ class ImageData(_FileData):
     test: str | None = None
     size: tuple[int, int] = (32, 32)  # height and width that pictures are brought to
     channels: Literal[1, 3] = 3  # grey or RGB
-    columns: tuple[str | int, str | int] | None = None  # of file and label or caption; see data/tables
+    columns: tuple[str | int, str | int] | None = None  # of file and label or caption; see data/delimited
     held_out: float = 0.05
     jitter: Jitter = field(default_factory=Jitter)  # while training
 
@@ -178,7 +178,7 @@ class SoundData(_FileData):
     train: str
     valid: str | None = None
     test: str | None = None
-    columns: tuple[str | int, str | int] | None = None  # of file and label or text; see data/tables
+    columns: tuple[str | int, str | int] | None = None  # of file and label or text; see data/delimited
     held_out: float = 0.05
     jitter: SoundJitter = field(default_factory=SoundJitter)  # while training
 

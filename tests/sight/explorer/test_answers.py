@@ -11,7 +11,7 @@ from regard.errors import RegardError
 from regard.sight.explorer import answers as module
 from regard.sight.explorer import small_maps as maps_module
 from regard.sight.explorer import tiles
-from regard.sight.explorer.answers import Answers
+from regard.sight.explorer.answers import PageAnswers
 from regard.sight.explorer.hall import Hall
 from regard.sight.explorer.packs import unpack
 from regard.sight.explorer.tiles import Place, sample
@@ -21,8 +21,8 @@ N = 37
 
 
 @pytest.fixture
-def answers() -> Answers:
-    return Answers(Hall([exhibit_of(seen_of(N, batch=3))]))
+def answers() -> PageAnswers:
+    return PageAnswers(Hall([exhibit_of(seen_of(N, batch=3))]))
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def costly(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(each, "CHEAP", 300)
 
 
-def exact(answers: Answers, layer: int, entry: int) -> Tensor:
+def exact(answers: PageAnswers, layer: int, entry: int) -> Tensor:
     """[heads, q, k]."""
     return weights(answers.hall.exhibit(0).panels[layer].layer.intact())[entry]
 
@@ -40,7 +40,7 @@ def close(found: np.ndarray, wanted: Tensor, rtol: float = 1e-3) -> None:
     np.testing.assert_allclose(np.nan_to_num(found), wanted.numpy(), rtol=rtol, atol=1e-6)
 
 
-def test_a_tile_of_single_tokens_is_the_weights(answers: Answers) -> None:
+def test_a_tile_of_single_tokens_is_the_weights(answers: PageAnswers) -> None:
     header, arrays = unpack(answers.tile(0, 1, 2, [1], Place(down=0, across=0, row=0, column=0), exact=False))
     assert header["approximate"] is False
     close(arrays["mass"], exact(answers, 1, 2)[1])
@@ -49,39 +49,39 @@ def test_a_tile_of_single_tokens_is_the_weights(answers: Answers) -> None:
     assert not np.isnan(arrays["mass"][4, 3])
 
 
-def test_several_heads_are_averaged_and_the_peak_is_of_any(answers: Answers) -> None:
+def test_several_heads_are_averaged_and_the_peak_is_of_any(answers: PageAnswers) -> None:
     _, arrays = unpack(answers.tile(0, 0, 1, [0, 1], Place(down=2, across=2, row=0, column=0), exact=True))
     each = [cells(head, 2, 2) for head in exact(answers, 0, 1)]
     close(arrays["mass"], torch.stack([mass for mass, _ in each]).mean(0))
     close(arrays["peak"], torch.stack([peak for _, peak in each]).amax(0))
 
 
-def test_no_heads_named_are_all_heads(answers: Answers) -> None:
+def test_no_heads_named_are_all_heads(answers: PageAnswers) -> None:
     place = Place(down=0, across=0, row=0, column=0)
     assert answers.tile(0, 0, 0, [], place, exact=True) == answers.tile(0, 0, 0, [0, 1], place, exact=True)
 
 
-def test_margins_are_entropy_and_received_mass(answers: Answers) -> None:
+def test_margins_are_entropy_and_received_mass(answers: PageAnswers) -> None:
     _, arrays = unpack(answers.margins(0, 0, 2, [1], exact=False))
     w = exact(answers, 0, 2)[1]
     close(arrays["entropy"], -torch.xlogy(w, w).sum(-1), rtol=1e-4)
     close(arrays["received"], w.sum(0), rtol=1e-4)
 
 
-def test_a_row_is_what_one_query_looks_at_in_every_head(answers: Answers) -> None:
+def test_a_row_is_what_one_query_looks_at_in_every_head(answers: PageAnswers) -> None:
     _, arrays = unpack(answers.row(0, 1, 0, 20))
     close(arrays["weights"], exact(answers, 1, 0)[:, 20])
     assert np.isnan(arrays["weights"][:, 21:]).all()
     assert not np.isnan(arrays["weights"][:, :21]).any()
 
 
-def test_a_column_is_who_looks_at_one_key(answers: Answers) -> None:
+def test_a_column_is_who_looks_at_one_key(answers: PageAnswers) -> None:
     _, arrays = unpack(answers.column(0, 1, 0, 20, [0, 1], exact=True))
     close(arrays["weights"], exact(answers, 1, 0)[:, :, 20])
     assert np.isnan(arrays["weights"][:, :20]).all()
 
 
-def test_the_atlas_has_a_map_and_measures_of_every_head(answers: Answers) -> None:
+def test_the_atlas_has_a_map_and_measures_of_every_head(answers: PageAnswers) -> None:
     header, arrays = unpack(answers.atlas(0, 0, 1, 64))
     w = exact(answers, 0, 1)
     close(arrays["maps"], w)
@@ -98,7 +98,7 @@ def test_the_atlas_has_a_map_and_measures_of_every_head(answers: Answers) -> Non
 
 
 @pytest.mark.usefixtures("costly")
-def test_what_is_costly_is_first_answered_from_some_queries(answers: Answers) -> None:
+def test_what_is_costly_is_first_answered_from_some_queries(answers: PageAnswers) -> None:
     place = Place(down=3, across=3, row=0, column=0)
     first, quick = unpack(answers.tile(0, 0, 0, [0], place, exact=False))
     assert first["approximate"] is True
@@ -116,7 +116,7 @@ def test_what_is_costly_is_first_answered_from_some_queries(answers: Answers) ->
 
 
 @pytest.mark.usefixtures("costly")
-def test_margins_and_columns_of_some_queries_leave_the_others_open(answers: Answers) -> None:
+def test_margins_and_columns_of_some_queries_leave_the_others_open(answers: PageAnswers) -> None:
     w = exact(answers, 0, 0)[0]
     header, arrays = unpack(answers.margins(0, 0, 0, [0], exact=False))
     assert header["approximate"] is True
@@ -133,7 +133,7 @@ def test_margins_and_columns_of_some_queries_leave_the_others_open(answers: Answ
 
 
 @pytest.mark.usefixtures("costly")
-def test_an_atlas_of_some_queries_is_exact_for_those(answers: Answers) -> None:
+def test_an_atlas_of_some_queries_is_exact_for_those(answers: PageAnswers) -> None:
     header, arrays = unpack(answers.atlas(0, 0, 0, 8))
     assert header["approximate"] is True
     rows = sample(range(N), 5, 1)
@@ -157,18 +157,18 @@ def test_an_atlas_of_some_queries_is_exact_for_those(answers: Answers) -> None:
         (lambda a: a.margins(0, 0, 0, [9], exact=True), "head 9, but there are only 2"),
     ],
 )
-def test_what_is_not_there_is_named(answers: Answers, ask, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_not_there_is_named(answers: PageAnswers, ask, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(RegardError, match=message):
         ask(answers)
 
 
 @pytest.fixture
-def broken() -> Answers:
+def broken() -> PageAnswers:
     """Query 20 has a NaN in head 1."""
-    return Answers(Hall([exhibit_of(broken_seen(N, query=20))]))
+    return PageAnswers(Hall([exhibit_of(broken_seen(N, query=20))]))
 
 
-def test_rows_that_are_no_numbers_are_told_from_hidden_ones(broken: Answers) -> None:
+def test_rows_that_are_no_numbers_are_told_from_hidden_ones(broken: PageAnswers) -> None:
     _, arrays = unpack(broken.row(0, 0, 0, 20))
     assert np.isfinite(arrays["weights"][0, :21]).all()
     assert np.isposinf(arrays["weights"][1, :21]).all()
@@ -181,7 +181,7 @@ def test_rows_that_are_no_numbers_are_told_from_hidden_ones(broken: Answers) -> 
         assert np.isfinite(arrays["weights"][:, 21:]).all()
 
 
-def test_margins_say_which_queries_give_no_number(broken: Answers) -> None:
+def test_margins_say_which_queries_give_no_number(broken: PageAnswers) -> None:
     for heads in ([1], [0, 1]):
         _, arrays = unpack(broken.margins(0, 0, 0, heads, exact=True))
         assert np.flatnonzero(np.isposinf(arrays["entropy"])).tolist() == [20]
@@ -192,7 +192,7 @@ def test_margins_say_which_queries_give_no_number(broken: Answers) -> None:
 
 
 @pytest.mark.parametrize("size", [8, 37, 64])
-def test_a_small_map_has_no_number_in_its_own_cells_alone(broken: Answers, size: int) -> None:
+def test_a_small_map_has_no_number_in_its_own_cells_alone(broken: PageAnswers, size: int) -> None:
     _, arrays = unpack(broken.atlas(0, 0, 0, size))
     maps, side = arrays["maps"], min(size, N)
     band = 20 * side // N
@@ -205,7 +205,7 @@ def test_a_small_map_has_no_number_in_its_own_cells_alone(broken: Answers, size:
         assert np.isposinf(arrays[name][1]), name
 
 
-def test_a_mean_of_heads_is_no_number_where_one_of_them_is_none(broken: Answers) -> None:
+def test_a_mean_of_heads_is_no_number_where_one_of_them_is_none(broken: PageAnswers) -> None:
     _, arrays = unpack(broken.tile(0, 0, 0, [0, 1], Place(down=0, across=0, row=0, column=0), exact=True))
     assert np.isposinf(arrays["mass"][20, :21]).all()
     assert np.isposinf(arrays["peak"][20, :21]).all()

@@ -17,8 +17,8 @@ from regard.attention.biases import ALiBi
 from regard.attention.call import Call
 from regard.attention.masks import Mask, causal, keep, lengths, window
 from regard.errors import RegardError
-from regard.sight.explorer import embedding
-from regard.sight.explorer.embedding import embedded
+from regard.sight.explorer import embedded_layers
+from regard.sight.explorer.embedded_layers import embedded
 from regard.sight.explorer.export import exported
 from regard.sight.explorer.packs import unpack
 from regard.sight.explorer.watched import exhibit_of
@@ -104,7 +104,7 @@ def test_what_a_page_cannot_compute_becomes_maps_and_says_so() -> None:
 
 
 def test_too_much_for_a_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding, "_MOST", 1000)
+    monkeypatch.setattr(embedded_layers, "_MOST", 1000)
     call = Call(torch.randn(1, 4, 41, 2), torch.randn(1, 4, 41, 2), causal(), ALiBi(4))
     with pytest.raises(RegardError, match=r"too much for a file: .* seen.show"):
         embedded(call, cross=False)

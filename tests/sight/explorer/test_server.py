@@ -254,12 +254,12 @@ def test_a_touch_from_elsewhere_runs_nothing(showing: Showing) -> None:
 
 
 def test_a_head_named_many_times_is_asked_once(showing: Showing, monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.sight.explorer.answers import Answers
+    from regard.sight.explorer.answers import PageAnswers
 
     asked: list[int] = []
-    tile = Answers._tile
+    tile = PageAnswers._tile
     monkeypatch.setattr(
-        Answers, "_tile", lambda self, head, *rest: asked.append(head.head) or tile(self, head, *rest)
+        PageAnswers, "_tile", lambda self, head, *rest: asked.append(head.head) or tile(self, head, *rest)
     )
     assert ask(showing, TILE.replace("heads=0", "heads=" + ",".join("1" * 2000)))[0] == 200
     assert asked == [1]

@@ -33,7 +33,7 @@ _SIDES = re.compile(r"\b(left|right|links|rechts|gauche|droite)\b", re.IGNORECAS
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Question:
     """Some inputs as a batch, what to call them, and what should be said of each."""
 
     source: Batch
@@ -41,11 +41,11 @@ class Asked:
     texts: Sequence[str]
 
 
-Questions = Callable[[], Iterator[Asked]]  # read anew at every call, so that nothing large is held
+Questions = Callable[[], Iterator[Question]]  # read anew at every call, so that nothing large is held
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class DescribedSplit:
     """A part of the data: to be learned from, and to be asked about."""
 
     texts: Callable[[], Iterator[str]]
@@ -109,7 +109,7 @@ def evaluate(loaded: Any, recipe: Recipe, report: Report, answers: Path | None) 
 
 
 def describe(
-    model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, questions: Iterator[Asked]
+    model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, questions: Iterator[Question]
 ) -> list[tuple[str, str, str]]:
     """The name of every input, what should be said of it, and what the model says."""
     device = next(model.parameters()).device
@@ -131,7 +131,7 @@ def metrics(told: Sequence[tuple[str, str, str]], recipe: Recipe) -> list[Metric
     return translation_metrics(said, references, tokenize=recipe.decoding.bleu)
 
 
-def splits_of(recipe: Recipe, report: Report) -> dict[str, Split]:
+def splits_of(recipe: Recipe, report: Report) -> dict[str, DescribedSplit]:
     """The data of a recipe whose model describes."""
     data, reads = recipe.data, recipe.kind.reads
     if reads == ("picture",) and isinstance(data, StripData):
@@ -148,7 +148,7 @@ def splits_of(recipe: Recipe, report: Report) -> dict[str, Split]:
     )
 
 
-def _split(recipe: Recipe, pool: Pool[Any], split: str, kind: Any) -> Split:
+def _split(recipe: Recipe, pool: Pool[Any], split: str, kind: Any) -> DescribedSplit:
     """The samples of a pool; those with very long texts are left out of training."""
     data: Any = recipe.data
 
@@ -163,15 +163,15 @@ def _split(recipe: Recipe, pool: Pool[Any], split: str, kind: Any) -> Split:
         made = kind(used.inputs, texts, rows=recipe.training.batch, seed=recipe.seed, jitter=jitter)
         return prefetched(made, used.inputs), len(pool.told) - len(used.told)
 
-    def questions() -> Iterator[Asked]:
+    def questions() -> Iterator[Question]:
         for start in range(0, len(pool.told), ROWS):
             some = slice(start, min(start + ROWS, len(pool.told)))
-            yield Asked(pool.batch(range(some.start, some.stop)), pool.names[some], pool.told[some])
+            yield Question(pool.batch(range(some.start, some.stop)), pool.names[some], pool.told[some])
 
-    return Split(lambda: iter(pool.told), feed, questions, len(pool.told), pool.samples())
+    return DescribedSplit(lambda: iter(pool.told), feed, questions, len(pool.told), pool.samples())
 
 
-def _strips(recipe: Recipe, data: StripData) -> dict[str, Split]:
+def _strips(recipe: Recipe, data: StripData) -> dict[str, DescribedSplit]:
     """Strips written with digits of each split. What is validated and tested on is the same for all seeds."""
     parts = digit_split()
     return {
@@ -181,7 +181,7 @@ def _strips(recipe: Recipe, data: StripData) -> dict[str, Split]:
     }
 
 
-def _strip_split(recipe: Recipe, hand: Hand, count: int, seed: int, jitter: Jitter | None) -> Split:
+def _strip_split(recipe: Recipe, hand: Hand, count: int, seed: int, jitter: Jitter | None) -> DescribedSplit:
     def texts() -> Iterator[str]:
         return (french(number) for number in hand.strips(range(_NUMBERS), seed=seed).numbers)
 
@@ -189,17 +189,19 @@ def _strip_split(recipe: Recipe, hand: Hand, count: int, seed: int, jitter: Jitt
         rows = recipe.training.batch
         return ReaderFeed(hand, tokenizer, seed=seed, rows=rows, samples=count, jitter=jitter), 0
 
-    def questions() -> Iterator[Asked]:
+    def questions() -> Iterator[Question]:
         for start in range(0, count, ROWS):
             strips = hand.strips(range(start, min(start + ROWS, count)), seed=seed)
             numbers = strips.numbers
-            yield Asked(Images(strips.pixels), [*map(str, numbers)], [*map(french, numbers)])
+            yield Question(Images(strips.pixels), [*map(str, numbers)], [*map(french, numbers)])
 
     first = hand.strips(range(min(SAMPLES, count)), seed=seed).numbers
-    return Split(texts, feed, questions, count, [(f"strip {number}", french(number)) for number in first])
+    return DescribedSplit(
+        texts, feed, questions, count, [(f"strip {number}", french(number)) for number in first]
+    )
 
 
-def _mirrored(recipe: Recipe, split: Split) -> list[str]:
+def _mirrored(recipe: Recipe, split: DescribedSplit) -> list[str]:
     """A warning where pictures are flipped and their captions say which side is which."""
     jitter = getattr(recipe.data, "jitter", None)
     if not isinstance(recipe.data, ImageData) or not isinstance(jitter, Jitter) or not jitter.flip:
@@ -213,7 +215,7 @@ def _mirrored(recipe: Recipe, split: Split) -> list[str]:
     ]
 
 
-def _first(questions: Iterator[Asked], count: int) -> Iterator[Asked]:
+def _first(questions: Iterator[Question], count: int) -> Iterator[Question]:
     """No more than so many rows, to the next batch."""
     for asked in questions:
         yield asked

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from regard.data.augment import Jitter, SoundJitter
-from regard.data.digit_match import DigitMatchFeed, Senses
+from regard.data.digit_pairs import DigitMatchFeed, Senses
 from regard.data.digits import SIDE, digit_split, digits
 from regard.data.media_feeds import Recordings
 from regard.data.text_lines import Report

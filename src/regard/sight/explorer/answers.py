@@ -1,4 +1,4 @@
-"""Answers to the questions of the page, as packs. The server only speaks HTTP around them."""
+"""PageAnswers to the questions of the page, as packs. The server only speaks HTTP around them."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ from regard.sight.explorer.packs import Stored, halves, marked, pack, singles, s
 from regard.sight.explorer.parts import part
 from regard.sight.explorer.passes import Head, Passes
 from regard.sight.explorer.small_maps import small_maps
-from regard.sight.explorer.tiles import CHEAP, TILE, Place, Tile, allowed, cost, sample, sampled_tile, tile
+from regard.sight.explorer.tiles import CHEAP, TILE, MapTile, Place, allowed, cost, sample, sampled_tile, tile
 from regard.sight.explorer.whole import kept_level
 from regard.sight.selection import positions
 
 _FEW = 1024  # queries of a first look at a whole axis
 
 
-class Answers:
+class PageAnswers:
     """What the page may ask of the exhibits of a hall."""
 
     def __init__(self, hall: Hall) -> None:
@@ -116,7 +116,7 @@ class Answers:
     def _cheap(self, head: Head, call: Call) -> bool:
         return cost(call) <= CHEAP or self.passes.known(head) is not None
 
-    def _tile(self, head: Head, call: Call, place: Place, exact: bool) -> Tile:
+    def _tile(self, head: Head, call: Call, place: Place, exact: bool) -> MapTile:
         if self._cheap(head, call):
             return tile(call, place, self.passes.whole(head, call))
         if cost(call, len(place.queries(call))) <= CHEAP:

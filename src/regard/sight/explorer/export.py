@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from os import PathLike
 
 from regard.data.atomic import write_atomically
-from regard.sight.explorer.answers import Answers
+from regard.sight.explorer.answers import PageAnswers
 from regard.sight.explorer.built import filled
-from regard.sight.explorer.embedding import embedded
+from regard.sight.explorer.embedded_layers import embedded
 from regard.sight.explorer.exhibit import Exhibit, Picture
 from regard.sight.explorer.hall import Hall
 from regard.sight.explorer.packs import squeezed
@@ -20,7 +20,7 @@ def export(exhibits: Sequence[Exhibit], path: str | PathLike[str], *, title: str
 def exported(exhibits: Sequence[Exhibit], *, title: str = "regard") -> str:
     """The file as text."""
     hall = Hall(exhibits, title=title)
-    manifest, answers = hall.manifest() | {"mode": "exported"}, Answers(hall)
+    manifest, answers = hall.manifest() | {"mode": "exported"}, PageAnswers(hall)
     packs: dict[str, bytes] = {}
     for number, exhibit in enumerate(exhibits):
         told = manifest["exhibits"][number]

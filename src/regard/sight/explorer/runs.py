@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.errors import RegardError
-from regard.models.kind import View
-from regard.models.kinds import kind_of
+from regard.models.kind import View, kind_of
+from regard.models.kinds import KINDS
 from regard.runs.answering import Loaded, MediaDescriber, TextGenerator, Translator
 from regard.sight.explorer.exhibit import Exhibit, Subject
-from regard.sight.explorer.fused import Fusing
-from regard.sight.explorer.senses import Perceiving, Telling
+from regard.sight.explorer.media_views import Perceiving, Telling
+from regard.sight.explorer.pair_view import Fusing
 from regard.sight.explorer.texts import Continuing, Sorting
 from regard.sight.explorer.translations import Translating
 
@@ -33,16 +33,16 @@ def exhibit_of_run(
         raise RegardError(f"a beam of {beam}: only a model that writes a target of its own has one")
     if more and not isinstance(loaded, TextGenerator):
         raise RegardError(f"{more} tokens more: only a language model goes on from a text")
-    kind = loaded.kind or kind_of(getattr(loaded.model, "config", None))
+    kind = loaded.kind or kind_of(getattr(loaded.model, "config", None), KINDS)
     if kind.view is None:
         raise RegardError(
             f"a {type(loaded.model).__name__} cannot be explored: it has no attention over text, pictures or sounds"
         )
-    asked = _Asked(loaded, given, target, beam, more, about)
+    asked = _Request(loaded, given, target, beam, more, about)
     return _VIEWS[kind.view](asked).look({}, [])
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     loaded: Any
     given: Any
     target: str | None
@@ -51,7 +51,7 @@ class _Asked(NamedTuple):
     about: str
 
 
-_VIEWS: dict[View, Callable[[_Asked], Subject]] = {
+_VIEWS: dict[View, Callable[[_Request], Subject]] = {
     "translation": lambda it: Translating(
         translator=it.loaded, source=_text(it.given), target=it.target, beam=it.beam, about=it.about
     ),

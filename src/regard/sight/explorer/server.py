@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import RegardError
 from regard.sight.explorer import questions
-from regard.sight.explorer.answers import Answers
+from regard.sight.explorer.answers import PageAnswers
 from regard.sight.explorer.built import page, policy
 from regard.sight.explorer.crew import Crew
 from regard.sight.explorer.hall import GoneError
@@ -27,7 +27,7 @@ from regard.sight.explorer.page_json import told
 _HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]{1,5})?")
 
 
-def application(answers: Answers, token: str, crew: Crew) -> ASGIApp:
+def application(answers: PageAnswers, token: str, crew: Crew) -> ASGIApp:
     """The pages and questions of one start."""
     html = page()
     asked: dict[str, Callable[[Request], bytes]] = {

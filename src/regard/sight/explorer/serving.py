@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from regard.errors import RegardError
-from regard.sight.explorer.answers import Answers
+from regard.sight.explorer.answers import PageAnswers
 from regard.sight.explorer.exhibit import Exhibit
 from regard.sight.explorer.hall import Hall
 
@@ -70,7 +70,7 @@ def serve(
     token = secrets.token_urlsafe(24)
     listening = _listening(port)
     crew = Crew()
-    app = application(Answers(Hall(exhibits, title=title)), token, crew)
+    app = application(PageAnswers(Hall(exhibits, title=title)), token, crew)
     config = uvicorn.Config(
         app, http=Connection, ws="none", lifespan="off", log_level="warning", access_log=False
     )

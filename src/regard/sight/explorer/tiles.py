@@ -43,7 +43,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tile:
+class MapTile:
     """The cells of a tile; NaN where no pair may look, +∞ where a weight is no number."""
 
     mass: Float[Tensor, "h w"]
@@ -63,7 +63,7 @@ def cost(call: Call, queries: int | None = None) -> int:
     return heads * asked * extent.keys * max(call.query.shape[-1], 32) // 64
 
 
-def tile(call: Call, place: Place, whole: Whole | None) -> Tile:
+def tile(call: Call, place: Place, whole: Whole | None) -> MapTile:
     """A tile, exact: from the kept whole where its levels are high enough, otherwise from its own queries and keys."""
     queries, keys = place.queries(call), place.keys(call)
     if whole is not None and min(place.down, place.across) >= whole.cells.down:
@@ -73,7 +73,7 @@ def tile(call: Call, place: Place, whole: Whole | None) -> Tile:
     return _finished(call, place, found, _heights(queries, place.down, found.sums))
 
 
-def sampled_tile(call: Call, place: Place) -> Tile:
+def sampled_tile(call: Call, place: Place) -> MapTile:
     """A tile from as many queries of each band as can be looked at quickly."""
     queries, keys = place.queries(call), place.keys(call)
     bands = cells(len(queries), place.down)
@@ -151,14 +151,14 @@ def _heights(queries: range, level: int, like: Tensor) -> Tensor:
     return ((starts + (1 << level)).clamp_max(queries.stop) - starts).to(like)
 
 
-def _finished(call: Call, place: Place, found: Cells, heights: Tensor, sampled: int | None = None) -> Tile:
+def _finished(call: Call, place: Place, found: Cells, heights: Tensor, sampled: int | None = None) -> MapTile:
     """Masses and peaks over all heads, hidden cells marked."""
     mass = marked((found.sums / heights[:, None]).mean(0))
     peak = marked(found.peak.amax(0))
     hidden = _hidden(call, place, mass)
     if hidden is not None:
         mass, peak = mass.masked_fill(hidden, torch.nan), peak.masked_fill(hidden, torch.nan)
-    return Tile(mass=mass, peak=peak, sampled=sampled)
+    return MapTile(mass=mass, peak=peak, sampled=sampled)
 
 
 def _hidden(call: Call, place: Place, mass: Tensor) -> Tensor | None:

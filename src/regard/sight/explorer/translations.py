@@ -12,7 +12,7 @@ from regard.errors import RegardError
 from regard.runs.answering import Answer, Translator
 from regard.sight.explorer.exhibit import Change, Exhibit, Panel, Text
 from regard.sight.explorer.spelling import spelled
-from regard.sight.explorer.written import Best, Written
+from regard.sight.explorer.written_view import Best, WrittenView
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,8 +69,8 @@ class Translating:
     def _tokens(self) -> list[int]:
         return [*self.translator.source.encode(self.source), END]
 
-    def _written(self) -> Written:
-        return Written(
+    def _written(self) -> WrittenView:
+        return WrittenView(
             model=self.translator.model,
             tokenizer=self.translator.target,
             source=lambda count: Sequences.of([self._tokens()] * count),

@@ -15,7 +15,7 @@ from regard.data.batches import END, START, Batch, Pairs, Sequences
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class UncachedText:
     """Sources and what was written about them, START first."""
 
     source: Any  # texts, pictures or recordings
@@ -26,10 +26,10 @@ class Written:
         """START, for every row."""
         return torch.full((len(self.source),), START, device=self.tokens.device)
 
-    def pick(self, rows: Int[Tensor, " r"]) -> "Written":
+    def pick(self, rows: Int[Tensor, " r"]) -> "UncachedText":
         """These rows, in this order."""
         tensors = {name: part[rows] for name, part in vars(self.source).items() if isinstance(part, Tensor)}
-        return Written(replace(self.source, **tensors), self.tokens[rows])
+        return UncachedText(replace(self.source, **tensors), self.tokens[rows])
 
 
 class Uncached(nn.Module):
@@ -39,18 +39,18 @@ class Uncached(nn.Module):
         super().__init__()
         self.model: Any = model
 
-    def start(self, source: Batch) -> Written:
+    def start(self, source: Batch) -> UncachedText:
         """Nothing written yet."""
         device = next(self.model.parameters()).device
-        return Written(source, torch.empty(len(source), 0, dtype=torch.long, device=device))
+        return UncachedText(source, torch.empty(len(source), 0, dtype=torch.long, device=device))
 
     def step(
-        self, tokens: Int[Tensor, " rows"], state: Written
-    ) -> tuple[Float[Tensor, "rows vocabulary"], Written]:
+        self, tokens: Int[Tensor, " rows"], state: UncachedText
+    ) -> tuple[Float[Tensor, "rows vocabulary"], UncachedText]:
         """The logits of what follows these tokens."""
         written = torch.cat([state.tokens, tokens[:, None]], dim=1)
         # The model shifts its target by one itself: behind START stands what was written, and an END never read.
         target = torch.cat([written[:, 1:], torch.full_like(written[:, :1], END)], dim=1)
         full = torch.full_like(target[:, 0], target.shape[1])
         logits = self.model.logits(Pairs(state.source, Sequences(target, full)))
-        return logits[:, -1], Written(state.source, written)
+        return logits[:, -1], UncachedText(state.source, written)

@@ -5,7 +5,7 @@ import torch
 from regard import RegardError
 from regard.data.augment import Jitter, SoundJitter
 from regard.data.batches import Feed
-from regard.data.digit_match import DIFFERENT, SAME, DigitMatchFeed, Senses
+from regard.data.digit_pairs import DIFFERENT, SAME, DigitMatchFeed, Senses
 from regard.data.draws import uniform
 
 SHOWN = torch.tensor([n % 10 for n in range(70)])

@@ -19,8 +19,8 @@ from regard.runs.answering import ImageCaptioner, Labeller, SpeechTranscriber
 from regard.runs.building import build_model
 from regard.runs.inputs import PairReader, PictureReader, SoundReader
 from regard.runs.tasks import prepare
-from regard.sight.senses import picture_of_class, picture_of_words
-from regard.sight.translation import words_of
+from regard.sight.media_pictures import picture_of_class, picture_of_words
+from regard.sight.translation_picture import words_of
 from regard.sight.watch import watch
 
 LABELS = [str(digit) for digit in range(10)]

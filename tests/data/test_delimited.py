@@ -7,8 +7,8 @@ import pytest
 from data.tables import comma_separated
 
 from regard import RegardError
+from regard.data.delimited import Wanted, is_header
 from regard.data.records import read_labelled, read_pairs, read_text
-from regard.data.tables import Wanted, is_header
 from regard.data.text_lines import Report
 
 ROWS = [["1", "hello", "bonjour"], ["2", "thanks", "merci"], ["3", "yes", "oui"]]

@@ -13,7 +13,7 @@ from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.answering import Translator
 from regard.sight.pictures.heatmap import Heatmap
-from regard.sight.translation import decoder_looks, looks_of, merged, picture_of, words_of
+from regard.sight.translation_picture import decoder_looks, looks_of, merged, picture_of, words_of
 
 TEXT = ["the old house by the sea", "the house", "an old sea"]
 

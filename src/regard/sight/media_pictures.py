@@ -20,7 +20,7 @@ from regard.sight.pictures.photo import Photo, spectrogram
 from regard.sight.rollout import rollout
 from regard.sight.seen import Seen
 from regard.sight.selection import Choice
-from regard.sight.translation import decoder_looks, merged, words_of
+from regard.sight.translation_picture import decoder_looks, merged, words_of
 from regard.sight.watch import watch
 
 

@@ -15,9 +15,9 @@ from regard.runs.answering import Answer, Labeller, MediaDescriber
 from regard.sight.explorer.changes import changed
 from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Output, Panel, Picture, Plain
 from regard.sight.explorer.texts import importance_for_class, likeliest
-from regard.sight.explorer.written import Best, Written
+from regard.sight.explorer.written_view import Best, WrittenView
+from regard.sight.media_pictures import ground_of
 from regard.sight.pictures.photo import photo
-from regard.sight.senses import ground_of
 from regard.sight.watch import watch
 
 
@@ -117,8 +117,10 @@ class Telling:
     def _source(self, count: int) -> Batch:
         return self.describer.reader.batch([self.given] * count)
 
-    def _written(self) -> Written:
-        return Written(model=self.describer.model, tokenizer=self.describer.tokenizer, source=self._source)
+    def _written(self) -> WrittenView:
+        return WrittenView(
+            model=self.describer.model, tokenizer=self.describer.tokenizer, source=self._source
+        )
 
 
 def side_of(encoder: Any, batch: Batch, *, rate: int | None) -> Picture:

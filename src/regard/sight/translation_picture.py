@@ -25,7 +25,7 @@ _CONTRACTED = ("s", "t", "re", "ve", "m", "ll", "d")  # but not before these: do
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Looks:
+class WordLooks:
     """Where a translator looked while it was told one target."""
 
     weights: Float[Tensor, "target source"]  # of words, both sides without END
@@ -70,7 +70,7 @@ def looks_of(
     *,
     layer: int | None = None,
     heads: Choice = None,
-) -> Looks:
+) -> WordLooks:
     """What `picture_of` draws."""
     model = translator.model
     asked = translator.source.encode(source)
@@ -88,7 +88,9 @@ def looks_of(
     columns, rows = words_of(translator.source, asked), words_of(translator.target, answer)
     # END is no word of either side: its row is left out, its column kept apart.
     given = merged(seen[:-1], rows.parts, [*columns.parts, len(columns.names)])
-    return Looks(weights=given[:, :-1], end=given[:, -1], source=columns.names, target=rows.names, note=what)
+    return WordLooks(
+        weights=given[:, :-1], end=given[:, -1], source=columns.names, target=rows.names, note=what
+    )
 
 
 def decoder_looks(

@@ -15,7 +15,7 @@ from regard.runs.answering import Labeller
 from regard.runs.inputs import PairReader, TextReader
 from regard.sight.explorer.changes import changed
 from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Output, Panel, Plain, Side, Text
-from regard.sight.explorer.senses import named, side_of
+from regard.sight.explorer.media_views import named, side_of
 from regard.sight.explorer.spelling import spelled
 from regard.sight.explorer.texts import importance_for_class, likeliest
 from regard.sight.layer import Layer

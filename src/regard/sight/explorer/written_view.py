@@ -44,14 +44,14 @@ Asked = Callable[[Any], list[Answer]]  # a model's best answers, best first
 
 @dataclass(frozen=True)
 class Best:
-    """Answers, best first, and what the search for them had to choose from, step by step."""
+    """PageAnswers, best first, and what the search for them had to choose from, step by step."""
 
     answers: list[Answer]
     search: tuple[tuple[Branch, ...], ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Written:
+class WrittenView:
     """A model that writes, what it read, and how what it writes is spelled."""
 
     model: Any
