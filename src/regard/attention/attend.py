@@ -12,9 +12,9 @@ from regard.attention.choice import choose
 from regard.attention.dispatch import dispatch, observers
 from regard.attention.kernels.additive_fused import fused_additive
 from regard.attention.kernels.blocks import in_blocks
-from regard.attention.kernels.few import few
 from regard.attention.kernels.fused import fused
 from regard.attention.kernels.packed import in_one_row, in_rows, intervals
+from regard.attention.kernels.small_queries import small_queries
 from regard.attention.kernels.written import scores_of, written
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
@@ -117,9 +117,9 @@ def compute(
         low, high = (int(limit or 0) for limit in reach.bounded)
         mixed = in_blocks(query, key, value, band=(low, high), real=reach.keys, scale=scale, dropout=dropout)
         return _looked(mixed, reach)
-    if choice.kernel == "few":
+    if choice.kernel == "small queries":
         added = reach.added() if reach is not None and choice.mask == "matrix" else None
-        mixed = few(query, key, value, added=added, scale=scale, dropout=dropout)
+        mixed = small_queries(query, key, value, added=added, scale=scale, dropout=dropout)
         return _looked(mixed, reach)
     if isinstance(reach, StaticReach) and choice.kernel == "decode":
         from regard.attention.kernels.decode_attention import decode_attention

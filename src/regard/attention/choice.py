@@ -8,8 +8,8 @@ import torch
 from regard.attention.call import Call
 from regard.attention.kernels.additive_fused import obstacle
 from regard.attention.kernels.blocks import block_of
-from regard.attention.kernels.few import MOST
 from regard.attention.kernels.packed import intervals_refusal
+from regard.attention.kernels.small_queries import MOST
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.reach import Reach
 from regard.attention.scores import Additive
@@ -22,7 +22,9 @@ _SHORT = 128  # keys
 class Choice:
     """Which kernel computes a call, the form in which it gets the mask, and what ruled out a fused one."""
 
-    kernel: Literal["fused", "fused additive", "few", "blocks", "written", "intervals", "rows", "decode"]
+    kernel: Literal[
+        "fused", "fused additive", "small queries", "blocks", "written", "intervals", "rows", "decode"
+    ]
     mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix", "stretches", "lengths"]
     ruled_out: str | None = None
 
@@ -52,9 +54,9 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         ruled_out = "in 16 bits on a CPU, short sequences are faster with their weights in memory"
     else:
         flag = reach is not None and reach.triangular and call.bias is None
-        if not flag and _few(call):
-            quicker = f"{call.extent.queries} queries a head on the CPU: two products are quicker"
-            return Choice(kernel="few", mask="matrix" if bounded else "nothing", ruled_out=quicker)
+        if not flag and _small(call):
+            quicker = f"{call.extent.queries} queries a head on the CPU, where torch's fused kernel is slower"
+            return Choice(kernel="small queries", mask="matrix" if bounded else "nothing", ruled_out=quicker)
         return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
 
@@ -88,7 +90,7 @@ def decode_kernel_fits(call: Call) -> bool:
     )
 
 
-def _few(call: Call) -> bool:
+def _small(call: Call) -> bool:
     """Whether the call is a step of decoding on the CPU, or as small as one. A traced graph is for every size."""
     query = call.query
     return (

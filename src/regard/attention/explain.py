@@ -7,6 +7,7 @@ import torch
 from regard.attention.call import Call
 from regard.attention.choice import Choice, choose
 from regard.attention.kernels.blocks import block_of
+from regard.attention.kernels.small_queries import torch_instead
 from regard.data.given import instance
 
 
@@ -42,6 +43,11 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
             f"{size} queries at a time over {size + high - low} keys around them; {_backend(call, dropout)}"
         )
         lines.append(("kernel", told))
+    elif choice.kernel == "small queries":
+        torch_because = torch_instead(call.query, dropout)
+        by = "small queries (C)" if torch_because is None else f"small queries (torch): {torch_because}"
+        lines.append(("kernel", by))
+        lines.append(("why", choice.ruled_out or ""))
     elif choice.kernel == "decode":
         lines.append(("kernel", "a few queries over a static cache, in one Triton kernel"))
     elif choice.kernel == "fused additive":

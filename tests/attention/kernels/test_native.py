@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from regard.attention.kernels import native
-from regard.attention.kernels.few import few
 from regard.decoding.probabilities import following, leading
 from regard.decoding.ranking import best
 from regard.errors import RegardError
@@ -143,25 +142,17 @@ def test_a_few_queries_are_answered(
     if masks is not None:
         added = torch.zeros(3, 1, masks, 29).masked_fill(torch.rand(3, 1, masks, 29) < 0.5, -torch.inf)
         added[..., 0] = 0
-        key[:, :, 1], value[:, :, 1] = torch.nan, torch.nan  # whoever looks elsewhere sees nothing of it
+        key[:, :, 1], value[:, :, 1] = torch.nan, torch.nan  # which no query may look at
         added[..., 1] = -torch.inf
     scores = query.double() @ key.double().mT * 0.2 + (0.0 if added is None else added.double())
     weights = scores.nan_to_num(nan=-torch.inf, neginf=-torch.inf).softmax(-1)
     wanted = weights @ value.double().nan_to_num()
-    native._used.append(compiled)
-    found = few(query, key, value, added=added, scale=0.2, dropout=0.0)
+    found = compiled.small_queries(query, key, value, added=added, scale=0.2)
     assert (found.double() - wanted).abs().max() < 2e-6
-    alone = few(
-        query[1:2], key[1:2], value[1:2], added=None if added is None else added[1:2], scale=0.2, dropout=0.0
+    alone = None if added is None else added[1:2]
+    assert torch.equal(
+        compiled.small_queries(query[1:2], key[1:2], value[1:2], added=alone, scale=0.2), found[1:2]
     )
-    assert torch.equal(alone, found[1:2])
-
-
-def test_gradients_and_dropout_take_the_torch_operations(compiled: native.Kernels) -> None:
-    native._used.append(compiled)
-    query, key, value = (torch.randn(2, 2, n, 8, requires_grad=True) for n in (1, 5, 5))
-    few(query, key, value, added=None, scale=1.0, dropout=0.0).sum().backward()
-    assert query.grad is not None
 
 
 def test_every_instruction_set_gives_the_same_bits(compiled: native.Kernels) -> None:
@@ -235,7 +226,7 @@ def test_what_is_seen_and_no_number_spoils_its_own_query_alone(
 @pytest.mark.parametrize("words", [4, 63, 65, 1000, 10_000])
 @pytest.mark.parametrize("count", [1, 2, 10])
 def test_leading_words_are_those_of_the_written_out_ranking(
-    compiled: native.Kernels, words: int, count: int
+    compiled: native.Kernels, words: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logits = torch.randn(7, words) * 3
     logits[3] = logits[3].round()  # equals, of which the first come first
@@ -243,7 +234,7 @@ def test_leading_words_are_those_of_the_written_out_ranking(
     logits[5, :2] = 50.0  # what may not be chosen has its share of the probability
     texts = torch.arange(7)
     wanted, which = best(following(logits, step=0, texts=texts), count)
-    native._used.append(compiled)
+    monkeypatch.setattr("regard.decoding.probabilities.kernels", lambda: compiled)
     found, places = leading(logits, count, step=0, texts=texts)
     torch.testing.assert_close(found, wanted, rtol=0, atol=2e-6)
     assert torch.equal(places.where(found > -torch.inf, 0), which.where(found > -torch.inf, 0))
@@ -252,10 +243,10 @@ def test_leading_words_are_those_of_the_written_out_ranking(
 
 
 @pytest.mark.parametrize("fault", [torch.nan, torch.inf])
-def test_logits_that_are_no_numbers_are_refused_where_somebody_reads_them(
-    compiled: native.Kernels, fault: float
+def test_logits_that_are_no_numbers_are_refused_in_rows_that_are_read(
+    compiled: native.Kernels, fault: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    native._used.append(compiled)
+    monkeypatch.setattr("regard.decoding.probabilities.kernels", lambda: compiled)
     logits = torch.randn(3, 100)
     logits[1, 50] = fault
     with pytest.raises(RegardError, match="step 8, row 1: the model gave"):
