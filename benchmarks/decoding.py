@@ -67,7 +67,7 @@ def task(
             times[who].append(everyone[who].ask("time", *given))
     count = len(texts) * steps
     rows = []
-    ours = [who for who in everyone if who.split()[0] in ("regard", "compiled")]
+    ours = [who for who in everyone if who.split()[0] == "regard"]
     for who in everyone:
         speeds = [count / milliseconds * 1e3 for milliseconds in times[who]]
         ratios = {}
@@ -109,11 +109,7 @@ def table(rows: list[Row], facts: dict[str, object], given: argparse.Namespace) 
         "`regard … ×` is the speed of regard over that of the contender, the median of ratios within interleaved "
         "rounds (tenth to ninetieth percentile). `equal` is the share of texts that are token for token those of "
         f"{ours[0]}; drawn weights decide by thin margins, so that rounding alone can part texts. MB is the {held}."
-        + (
-            " `compiled` is regard with kernels in C."
-            if on_cpu
-            else " `stepwise` is regard without recording: its ordinary loop."
-        ),
+        + ("" if on_cpu else " `stepwise` is regard without recording: its ordinary loop."),
         "",
         "| task | contender | tokens/s | spread | "
         + " | ".join(f"{mine} ×" for mine in ours)

@@ -26,7 +26,7 @@ TAKEN: tuple[Literal["nothing", "image", "sound"], ...] = ("nothing", "image", "
 
 def accuracies(run: Path) -> dict[str, float]:
     """The share of right answers with both senses, and without each."""
-    recipe, model = RunFolder.existing(run).load_recipe(), load(run, device="cpu").model
+    recipe, model = RunFolder.existing(run).load_recipe(), load(run, device="cpu", optimise=False).model
     if not isinstance(recipe.data, SameData):
         raise TypeError(f"{run} is not of two senses")
     found: dict[str, float] = {}

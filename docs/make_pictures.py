@@ -69,7 +69,7 @@ from regard.layers import (
     inside,
 )
 from regard.layers.frames import Spectrum, log_mel
-from regard.layers.lowered import Int8Linear
+from regard.layers.quantised_linear import Int8Linear
 from regard.models.counter import Counter
 from regard.runs.answering import Translator
 from regard.runs.building import build_model

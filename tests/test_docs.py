@@ -47,7 +47,6 @@ NOT_RUN = {
     'regard classify runs/reviews "what a film"': OWN,
     'regard classify runs/reviews "what a film" --json': OWN,
     'regard translate runs/en-de "Two dogs play." --precision int8 --threads 2': OWN,
-    'regard translate runs/en-de "Two dogs play." --precision int8 --compile': OWN,
     "regard export runs/en-de --to ctranslate2 --out en-de-ct2": OWN,
     "regard export runs/en-de --to marian --out en-de-marian": OWN,
     "regard train mine.yaml --kind own_kind.py --out runs/mine": OWN,

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from regard.models.kind import Kind as Kind
     from regard.models.language import LanguageConfig as LanguageConfig
     from regard.models.language import LanguageModel as LanguageModel
+    from regard.models.optimise import optimise as optimise
     from regard.models.recurrent import RecurrentConfig as RecurrentConfig
     from regard.models.recurrent import RecurrentTranslator as RecurrentTranslator
     from regard.models.transformer import Transformer as Transformer
@@ -114,6 +115,7 @@ _HOMES = {
     "models.counter": ["Counter", "CounterConfig"],
     "models.kind": ["Kind"],
     "models.language": ["LanguageConfig", "LanguageModel"],
+    "models.optimise": ["optimise"],
     "models.recurrent": ["RecurrentConfig", "RecurrentTranslator"],
     "models.transformer": ["Transformer", "TransformerConfig"],
     "runs.load": ["load"],

@@ -4,9 +4,9 @@ import pytest
 import torch
 from runs.small import language, numbers, trained, write_text
 
-from regard.attention.kernels import native
 from regard.cli import main
-from regard.layers.lowered import Int8Linear
+from regard.errors import RegardError
+from regard.layers.quantised_linear import Int8Linear
 from regard.runs.load import load
 
 
@@ -38,8 +38,14 @@ def test_every_precision_answers(capsys, runs, precision):
 
 def test_a_packed_run_answers_as_the_plain_one(runs):
     texts = ["seven", "two hundred and one", "nineteen", "eighty"]
-    plain = load(runs / "numbers", device="cpu").translate(texts)
-    assert load(runs / "numbers", precision="float32").translate(texts) == plain
+    plain = load(runs / "numbers", device="cpu", optimise=False)
+    fast = load(runs / "numbers", device="cpu")
+    assert fast.translate(texts) == plain.translate(texts)
+    assert "optimised for inference: float32" in repr(fast)
+    assert "as it was trained" in repr(plain)
+    assert all(weight.requires_grad for weight in plain.model.parameters())
+    with pytest.raises(RegardError, match=r"optimise=False with precision='int8'"):
+        load(runs / "numbers", device="cpu", optimise=False, precision="int8")
     quick = load(runs / "numbers", precision="int8")
     assert any(isinstance(part, Int8Linear) for part in quick.model.modules())
     together = quick.translate(texts)
@@ -98,12 +104,10 @@ def test_an_exported_run_translates_elsewhere(capsys, runs, tmp_path):
     assert theirs[: len(ours.tokens)] == ours.tokens[: len(theirs)]
 
 
-@pytest.mark.skipif(native.kernels() is None, reason="the C kernels are not built")
-def test_compiled_kernels_answer_as_torch_does(capsys, runs, monkeypatch):
-    monkeypatch.setattr(native, "_used", [])
-    plain = said(capsys, "translate", runs / "numbers", "seven", "--precision", "int8")
-    assert said(capsys, "translate", runs / "numbers", "seven", "--precision", "int8", "--compile") == plain
-    assert native.native() is not None
+def test_the_option_of_old_is_answered_in_one_line(capsys, runs):
+    _, plain, _ = said(capsys, "translate", runs / "numbers", "seven", "--precision", "int8")
+    found = said(capsys, "translate", runs / "numbers", "seven", "--precision", "int8", "--compile")
+    assert found == (0, plain, "--compile: it is the default now\n")
 
 
 def test_half_precision_is_refused_on_the_cpu(capsys, runs):

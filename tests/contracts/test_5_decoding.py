@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention.kernels import native
 from regard.data.batches import END, START, Sequences
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
-from regard.layers.lowering import lower
 from regard.models.language import LanguageConfig, LanguageModel
+from regard.models.optimise import optimise
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -97,7 +96,7 @@ def decoded(
 @pytest.mark.usefixtures(
     "as_a_user"
 )  # a thousand texts alone are many steps, and their shapes are checked elsewhere
-@pytest.mark.parametrize("precision", [None, "float32", "int8", "int8, compiled"])  # None: as it was trained
+@pytest.mark.parametrize("precision", [None, "float32", "int8"])  # None: as it was trained
 @pytest.mark.parametrize("decode", [greedily, by_beam])
 @pytest.mark.parametrize(
     ("make", "count"),
@@ -116,15 +115,10 @@ def test_a_text_does_not_depend_on_its_company(
     count: int,
     decode: Decode,
     precision: str | None,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = lively(make())
     if precision is not None:
-        compiled = precision.endswith("compiled")
-        if compiled and native.kernels() is None:
-            pytest.skip("the C kernels are not built")
-        monkeypatch.setattr(native, "_used", [])  # nobody else is to use the kernels
-        model = lower(model.eval(), precision.split(",")[0], compile=compiled)
+        model = optimise(model, precision=precision).model
     prompted = make is language
     texts = sources(count, first=START if prompted else None)
     everyone = list(range(count))

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from regard.attention.kernels.native import LEVELS, Kernels, kernels_for
 from regard.errors import RegardError
-from regard.layers.lowered import Bfloat16Linear, Float32Linear, Int8Linear
+from regard.layers.quantised_linear import Bfloat16Linear, Float32Linear, Int8Linear, PackedLinear
 
 
 def maps(*, out: int = 37, into: int = 53) -> tuple[torch.Tensor, torch.Tensor]:
@@ -86,3 +87,72 @@ def test_weights_that_no_integer_stands_for_are_refused() -> None:
     weight[3, 3] = torch.nan
     with pytest.raises(RegardError, match="NaN"):
         Int8Linear(weight, bias)
+
+
+@pytest.fixture(params=[*LEVELS, "avx512vnni, multiplied by oneDNN"])
+def kernels(request: pytest.FixtureRequest) -> Kernels:
+    """The C kernels for each instruction set of this CPU; the last also without a product of their own."""
+    level, _, other = request.param.partition(", ")
+    found = kernels_for(level)
+    if found is None:
+        pytest.skip("the C kernels are not built, or this CPU does not have the instructions")
+    found.multiplies = found.multiplies and not other
+    return found
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 7, 12, 13, 129])
+@pytest.mark.parametrize(("out", "into"), [(48, 33), (70, 512), (512, 96)])
+@pytest.mark.parametrize("affine", [True, False])
+def test_the_c_kernels_give_the_bits_of_torch(
+    kernels: Kernels, rows: int, out: int, into: int, affine: bool
+) -> None:
+    weight, bias = torch.randn(out, into), torch.randn(out) if affine else None
+    x = torch.randn(rows, into) * torch.randn(rows, 1).exp()
+    if rows > 2:
+        x[rows // 2] = 0
+    wanted = Int8Linear(weight, bias)(x)
+    linear = Int8Linear(weight, bias, kernels)
+    assert torch.equal(linear(x), wanted)
+    every_other = torch.stack([x, -x], dim=-1)[..., 0]
+    assert torch.equal(linear(every_other), wanted)
+
+
+def test_the_largest_whole_numbers_do_not_overflow(kernels: Kernels) -> None:
+    width = 131072  # the sum is just below 2³¹, and what leads to it is above
+    linear = Int8Linear(torch.ones(33, width), None, kernels)
+    assert torch.allclose(linear(torch.ones(2, width)), torch.full((2, 33), float(width)))
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize("in_c", [True, False])
+def test_a_map_that_rectifies_maps_what_is_above_zero(kernels: Kernels, rows: int, in_c: bool) -> None:
+    linear = Int8Linear(torch.randn(40, 70), torch.randn(40), kernels if in_c else None)
+    x = torch.randn(rows, 70)
+    x[0] = -x[0].abs() * 100  # of which nothing is left
+    wanted = linear(x.clamp_min(0))
+    linear.rectifies = True
+    assert torch.equal(linear(x), wanted)
+    assert not torch.equal(linear(-x), wanted)
+
+
+@pytest.mark.parametrize("rectifies", [True, False])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_nan_spoils_its_own_row_alone(kernels: Kernels, rectifies: bool, sign: float) -> None:
+    linear, x = Int8Linear(torch.randn(20, 33), torch.randn(20), kernels), torch.randn(5, 33)
+    linear.rectifies = rectifies
+    whole = linear(x)
+    x[3, 7] = torch.tensor(torch.nan).copysign(torch.tensor(sign))
+    spoilt = linear(x)
+    assert spoilt[3].isnan().all()
+    assert torch.equal(spoilt[[0, 1, 2, 4]], whole[[0, 1, 2, 4]])
+
+
+@pytest.mark.parametrize("kind", [Float32Linear, Bfloat16Linear, Int8Linear])
+def test_gradients_and_training_are_refused(kind: type[PackedLinear]) -> None:
+    linear, x = kind(torch.randn(5, 7), None), torch.randn(2, 7, requires_grad=True)
+    with pytest.raises(RegardError, match=r"gives no gradients.*optimise=False"):
+        linear(x)
+    with torch.no_grad():
+        assert torch.equal(linear(x), linear(x.detach()))
+    with pytest.raises(RegardError, match=r"cannot be trained.*optimise=False"):
+        linear.train()(x.detach())

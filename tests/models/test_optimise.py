@@ -1,4 +1,4 @@
-"""Models whose linear maps were packed: the same answers, and what is refused."""
+"""Models optimised for inference: the same answers, the report, and what is refused."""
 
 from typing import Any
 
@@ -9,9 +9,10 @@ from torch import nn
 from regard.data.batches import END, START, Pairs, Sequences
 from regard.decoding.greedy import greedy
 from regard.errors import RegardError
-from regard.layers.lowered import Lowered
-from regard.layers.lowering import lower
+from regard.layers.fused_residual import FusedResidual
+from regard.layers.quantised_linear import PackedLinear
 from regard.models.language import LanguageConfig, LanguageModel
+from regard.models.optimise import optimise
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.sight.watch import watch
 
@@ -38,12 +39,12 @@ def pairs() -> Pairs:
     return Pairs(source, Sequences.of([[6, 6, END], [13, 5, 22, 4, END], [10, END]]))
 
 
-def test_a_step_maps_no_more_than_it_asks_for() -> None:
-    """Keys and values of a memory are mapped once, its queries at every step; of what asks itself all three at once."""
+def test_a_step_maps_no_more_than_it_needs() -> None:
+    """Keys and values of a memory are mapped once, its queries at every step; in self-attention all three at once."""
     rows: dict[str, list[int]] = {}
-    model = lower(transformer(), "float32")
+    model = optimise(transformer(), precision="float32").model
     for name, part in model.named_modules():
-        if isinstance(part, Lowered) and name.startswith("decoder.0."):
+        if isinstance(part, PackedLinear) and name.startswith("decoder.0."):
             part.register_forward_hook(
                 lambda part, _, y, name=name: rows.setdefault(name, []).append(y.shape[-1])
             )
@@ -71,20 +72,20 @@ TOLERANCES = {"float32": 1e-4, "bf16": 0.2, "int8": 0.3}
     ids=str,
 )
 def test_a_packed_model_gives_the_logits_of_the_plain_one(precision: str, changes: dict[str, Any]) -> None:
-    plain, packed = transformer(**changes), lower(transformer(**changes), precision)
+    plain, packed = transformer(**changes), optimise(transformer(**changes), precision=precision).model
     batch = pairs()
     real = batch.target.real
     expected, found = plain.logits(batch)[real], packed.logits(batch)[real]
     assert ((found - expected).norm() / expected.norm()) < TOLERANCES[precision]
     assert not torch.equal(found, expected) or precision == "float32"
-    packed_maps = [part for part in packed.modules() if isinstance(part, Lowered)]
+    packed_maps = [part for part in packed.modules() if isinstance(part, PackedLinear)]
     assert packed_maps
     assert not any(type(part) is nn.Linear for part in packed.modules())
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
 def test_cached_steps_of_a_packed_model_give_its_full_logits(precision: str) -> None:
-    packed, batch = lower(transformer(), precision), pairs()
+    packed, batch = optimise(transformer(), precision=precision).model, pairs()
     full = packed.logits(batch)
     state = packed.start(batch.source)
     tokens = state.first
@@ -103,11 +104,13 @@ def test_a_packed_language_model_goes_on_as_the_plain_one() -> None:
     packed.load_state_dict(plain.state_dict())
     prompts = Sequences.of([[START, 5, 9], [START, 3]])
     expected = [each.tokens for each in greedy(plain, prompts, limits=12)]
-    assert [each.tokens for each in greedy(lower(packed, "float32"), prompts, limits=12)] == expected
+    assert [
+        each.tokens for each in greedy(optimise(packed, precision="float32").model, prompts, limits=12)
+    ] == expected
 
 
 def test_watching_a_packed_model_changes_no_bit() -> None:
-    packed, batch = lower(transformer(), "int8"), pairs()
+    packed, batch = optimise(transformer(), precision="int8").model, pairs()
     alone = packed.logits(batch)
     with watch(packed) as seen:
         watched = packed.logits(batch)
@@ -116,12 +119,55 @@ def test_watching_a_packed_model_changes_no_bit() -> None:
 
 
 def test_a_packed_model_asks_for_no_gradients() -> None:
-    packed = lower(transformer(), "int8")
+    packed = optimise(transformer(), precision="int8").model
     assert not any(weight.requires_grad for weight in packed.parameters())
 
 
 def test_what_cannot_be_packed_is_refused() -> None:
     with pytest.raises(RegardError, match="precision='int4'"):
-        lower(transformer(), "int4")
+        optimise(transformer(), precision="int4")
     with pytest.raises(RegardError, match=r"float32 models, and this one is torch.float64"):
-        lower(transformer().double(), "int8")
+        optimise(transformer().double(), precision="int8")
+
+
+def test_the_report_counts_what_was_replaced_and_what_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, report = optimise(transformer(norm="after"), precision="int8")
+    said = str(report)
+    assert said.startswith("optimised for inference: int8, ")
+    assert "replaced    6 InProjection → PackedProjection of Int8Linear" in said
+    assert "replaced    4 ReLU of a FeedForward → part of the Int8Linear after it" in said
+    assert "Embedding: a table that is read, not multiplied" in said
+    fused = sum(isinstance(part, FusedResidual) for part in model.modules())
+    assert f"replaced  {fused:>3} Residual → FusedResidual" in said or not fused
+    monkeypatch.setattr("regard.models.optimise.kernels", lambda: None)
+    model, report = optimise(transformer(norm="after"))
+    assert "the C kernels are not built: install a C compiler" in str(report)
+    assert "kept       10 Residual: the C kernels are not built" in str(report)
+    assert not any(isinstance(part, FusedResidual) for part in model.modules())
+    assert "kept       10 Residual: its norm does not follow the sum" in str(optimise(transformer()).report)
+
+
+def test_a_model_with_hooks_keeps_them() -> None:
+    model, heard = transformer(), []
+    model.decoder[0].feedforward.inner.register_forward_hook(lambda *_: heard.append(1))
+    model, report = optimise(model)
+    model.logits(pairs())
+    assert heard
+    assert "kept        1 Linear: it has hooks" in str(report)
+
+
+def test_gradients_and_training_are_refused() -> None:
+    model, _ = optimise(transformer(norm="after"))
+    model.logits(pairs())
+    with pytest.raises(RegardError, match=r"cannot be trained.*optimise=False"):
+        model.train().logits(pairs())
+    linear, _ = optimise(nn.Linear(4, 3))
+    with pytest.raises(RegardError, match=r"gives no gradients.*optimise=False"):
+        linear(torch.randn(2, 4, requires_grad=True))
+
+
+def test_another_model_is_left_as_it_was() -> None:
+    model, batch = transformer(norm="after"), pairs()
+    before = model.logits(batch)
+    optimise(transformer(norm="after"), precision="int8")
+    assert torch.equal(model.logits(batch), before)

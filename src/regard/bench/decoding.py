@@ -6,7 +6,6 @@ on each other's cores.
 
 import math
 import multiprocessing
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -25,11 +24,11 @@ from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.interop.ctranslate2 import save_ctranslate2
 from regard.interop.marian import save_marian
-from regard.layers.lowering import WHOLE, lower
+from regard.models.optimise import GPU_DTYPES, optimise
 from regard.models.transformer import Transformer, TransformerConfig
 
 WORDS = 10_000
-OURS = ("regard", "compiled", "stepwise")  # as it is, with kernels in C, and on a GPU without recording
+OURS = ("regard", "stepwise")  # as it is, and on a GPU without recording
 Texts = list[list[int]]
 Decode = Callable[[Texts, int, int], Texts]  # sources, beam size and steps to texts without END
 
@@ -140,7 +139,7 @@ def marian_decoder(folder: Path, precision: str = "float32", device: str = "cpu"
     transformers = peer("transformers")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    model = transformers.MarianMTModel.from_pretrained(folder).eval().to(device, WHOLE[precision])
+    model = transformers.MarianMTModel.from_pretrained(folder).eval().to(device, GPU_DTYPES[precision])
     model.generation_config.suppress_tokens = None  # the model never wants them, and nobody else looks
 
     def decode(texts: Texts, size: int, steps: int) -> Texts:
@@ -168,9 +167,7 @@ def contenders(
 ) -> list[str]:
     """Everybody who is installed; the weights are written where they find them. `every`: our own ordinary loop too."""
     found = [f"regard {precision}" for precision in precisions]
-    if device == "cpu" and any(map(shutil.which, ("cc", "gcc", "clang"))):
-        found += [f"compiled {precision}" for precision in precisions]
-    elif device != "cpu" and every:
+    if device != "cpu" and every:
         found += [f"stepwise {precision}" for precision in precisions]
     save_file(model.state_dict(), folder / "model.safetensors")
     floating = "float32" if device == "cpu" else "fp16"
@@ -212,8 +209,8 @@ def _serve(answering: Any, who: str, folder: Path, threads: int, device: str) ->
     if name in OURS:
         model = Transformer(_config()).eval()
         model.load_state_dict(load_file(folder / "model.safetensors"))
-        lowered = lower(model.to(device), precision, compile=name == "compiled")
-        decode = regard_decoder(stepwise(lowered) if name == "stepwise" else lowered, device)
+        fast = optimise(model.to(device), precision=precision).model
+        decode = regard_decoder(stepwise(fast) if name == "stepwise" else fast, device)
     elif name == "ctranslate2":
         decode = ctranslate2_decoder(folder / "ctranslate2", precision, threads, device)
     else:

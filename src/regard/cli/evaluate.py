@@ -62,7 +62,6 @@ def evaluate(
         device=device,
         precision=precision,
         threads=threads,
-        compile=compile,
         answers=answers,
         say=say,
         kinds=own_kinds(kind),

@@ -42,7 +42,7 @@ def generate(
     """Continue a text; as it is drawn, letter by letter, when one is asked for."""
     from regard.cli.texts import load_as
 
-    generator = load_as("generate", run, device, precision, threads, compile, kind)
+    generator = load_as("generate", run, device, precision, threads, kind)
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     changes = {name: value for name, value in given.items() if value is not None}
     if count == 1 and not json:

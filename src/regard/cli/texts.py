@@ -53,7 +53,7 @@ Threads = Annotated[
     typer.Option(min=1, help="Threads of the CPU; default: as torch finds cores.", show_default=False),
 ]
 Compile = Annotated[
-    bool, typer.Option("--compile", help="Have a C compiler make quicker kernels for the CPU first.")
+    bool, typer.Option("--compile", hidden=True, callback=lambda given: _compiled_already(given))
 ]
 OwnKinds = Annotated[
     list[str] | None,
@@ -94,16 +94,21 @@ def _executed(path: Path) -> ModuleType:
     return module
 
 
+def _compiled_already(given: bool) -> bool:
+    if given:
+        say("--compile: it is the default now")
+    return given
+
+
 def load_as(
     verb: str,
     run: Path,
     device: str | None,
     precision: str | None = None,
     threads: int | None = None,
-    compile: bool = False,
     kinds: Sequence[str] | None = None,
 ) -> Any:
-    """A run that has this verb, packed for this precision; of one that has not, its verbs are named."""
+    """A run that has this verb, optimised in this precision; of one that does not, its verbs are named."""
     from regard.runs.load import ready
 
     loaded = ready(
@@ -111,7 +116,6 @@ def load_as(
         device=device,
         precision=precision,
         threads=threads,
-        compile=compile,
         kinds=own_kinds(kinds),
     )
     if verb not in loaded.verbs:

@@ -57,7 +57,7 @@ def translate(
     """Translate texts given as arguments, or standard input line by line."""
     from regard.cli.texts import load_as
 
-    translator: Translator = load_as("translate", run, device, precision, threads, compile, kind)
+    translator: Translator = load_as("translate", run, device, precision, threads, kind)
     changes = {name: value for name, value in (("beam", beam), ("penalty", penalty)) if value is not None}
     if picture is not None:
         only_one(texts)

@@ -1,14 +1,11 @@
-"""Residual connections with a norm, written once in the three places a norm can stand."""
+"""Residual connections with a norm, with the norm in one of three places."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.kernels.native import native
-from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.linear import hooked, mixed
 from regard.data.given import vectors, whole
 from regard.errors import RegardError
@@ -29,40 +26,15 @@ def before(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor
 
 def after(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:
     """norm(x + f(x)), as the Transformer was published (Vaswani 2017, section 3.1)."""
-    added = thin(layer(x))
-    kernel = _kernel(x, added, norm) if isinstance(norm, nn.LayerNorm) else None
-    return norm(x + added) if kernel is None else kernel(x, added, norm)
-
-
-def _kernel(x: Tensor, added: Tensor, norm: nn.LayerNorm) -> Callable[[Tensor, Tensor, Any], Tensor] | None:
-    """One that adds and normalises, for who asks for no gradients: on a GPU, or compiled for the CPU."""
-    compiled = native() if x.device.type == "cpu" and x.dtype == torch.float32 else None
-    if (
-        not (compiled is not None or (TRITON_INSTALLED and x.is_cuda and x.dtype != torch.float64))
-        or torch.is_grad_enabled()
-        or torch.compiler.is_compiling()
-        or norm.bias is None
-        or norm.weight.shape != x.shape[-1:]
-        or x.shape != added.shape
-        or not x.dtype == added.dtype == norm.weight.dtype
-        or not 0 < x.shape[-1] <= _WIDEST
-        or x.numel() == 0
-        or hooked(norm)
-    ):
-        return None
-    if compiled is not None:
-        return compiled.added_norm
-    from regard.layers.kernels.added_norm import added_norm
-
-    return added_norm
-
-
-_WIDEST = 8192  # features for which the kernel has room
+    return norm(x + thin(layer(x)))
 
 
 def inside(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:
     """x + norm(f(x)): what is added has a bounded size (Liu 2022, res-post-norm)."""
     return x + thin(norm(layer(x)))
+
+
+_WIDEST = 8192  # features for which the kernels of mixed precision have space
 
 
 def normed(norm: nn.Module, x: Tensor) -> Tensor:

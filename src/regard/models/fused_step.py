@@ -23,13 +23,14 @@ from regard.layers.blocks import DecoderBlock
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.feedforward import FeedForward
+from regard.layers.fused_residual import AddedNorm, FusedResidual
 from regard.layers.residual import Residual, StochasticDepth, after, before
 from regard.layers.rotary import Rotary
 from regard.models.static_decoder import StaticDecoder
 
 _KNOWN = {
     DecoderBlock, MultiHeadAttention, InProjection, ScaledDot, Rotary, FeedForward,
-    Residual, StochasticDepth, Dropout, nn.LayerNorm, nn.Linear,
+    Residual, FusedResidual, AddedNorm, StochasticDepth, Dropout, nn.LayerNorm, nn.Linear,
 }  # fmt: skip
 _ACTIVATIONS = {F.relu: "relu", F.gelu: "gelu"}
 _PLACEMENTS = [({after}, nn.Identity), ({before}, nn.LayerNorm)]  # norms, and the one behind the last block
@@ -149,7 +150,7 @@ def unknown(decoder: DecoderParts) -> str | None:
         return "the embedding or the output has a type of its own"
     if ({residual.placement for residual in around}, type(decoder.norm)) not in _PLACEMENTS:
         return "the norms are placed otherwise than before or after each layer"
-    if any(type(residual.norm) is not nn.LayerNorm for residual in around):
+    if any(type(residual.norm) not in (nn.LayerNorm, AddedNorm) for residual in around):
         return "a norm is not LayerNorm"
     if any(part.bias is None for part in parts if isinstance(part, nn.LayerNorm)):
         return "a norm has no bias"

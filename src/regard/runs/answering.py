@@ -115,6 +115,10 @@ class Loaded:
         """Where the model is."""
         return next(self.model.parameters()).device
 
+    def __repr__(self) -> str:
+        how = getattr(self.model, "optimised", "as it was trained, for gradients too")
+        return f"{type(self).__name__}({type(self.model).__name__}, {how})"
+
 
 class Translator(Loaded):
     """A translator with its tokenizers: text in, text out."""

@@ -36,7 +36,6 @@ def evaluate_run(
     device: str | None = None,
     precision: str | None = None,
     threads: int | None = None,
-    compile: bool = False,
     answers: Path | None = None,
     say: Callable[[str], None] = lambda message: None,
     kinds: Sequence[Kind] = (),
@@ -46,7 +45,7 @@ def evaluate_run(
     `beam=…`, `bleu=…` as in `Decoding`. `say` gets which columns were taken, and what was dropped.
     """
     recipe = anchored(run_of(run, kinds=kinds).load_recipe())
-    loaded = ready(run, device=device, precision=precision, threads=threads, compile=compile, kinds=kinds)
+    loaded = ready(run, device=device, precision=precision, threads=threads, kinds=kinds)
     recipe, report = _elsewhere(recipe, on, columns), Report()
     if isinstance(loaded, Translator | MediaDescriber):
         loaded.decoding = changed(loaded.decoding, changes, where="evaluate")

@@ -17,7 +17,7 @@ def export_run(run: str | os.PathLike[str], *, to: str, out: str | os.PathLike[s
     target = Path(out)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise RegardError(f"{target} is not empty: choose another folder with --out")
-    loaded = load(run, device="cpu")
+    loaded = load(run, device="cpu", optimise=False)
     if not isinstance(loaded, Translator) or not isinstance(loaded.model, Transformer):
         kind = run_of(run).load_recipe().kind
         raise RegardError(f"{run} is a {kind.name} model: only Transformers that translate are exported")

@@ -15,9 +15,9 @@ from torch import Tensor
 from regard.data.given import instance
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
-from regard.layers.lowered import packable
-from regard.layers.lowering import lower
 from regard.models.kind import Kind, kind_of
+from regard.models.optimise import built
+from regard.models.optimise import optimise as optimised
 from regard.runs.answering import (
     ImageCaptioner,
     Labeller,
@@ -98,8 +98,8 @@ def load(
     run: str | os.PathLike[str],
     *,
     device: str | torch.device | None = None,
+    optimise: bool = True,
     precision: str | None = None,
-    compile: bool = False,
     accept_changes: bool = False,
     kinds: Sequence[Kind] = (),
 ) -> Loaded:
@@ -109,8 +109,9 @@ def load(
     Of a checkpoint, "runs/x/checkpoints/step-500", it is the model as it was then; of a run that is not finished, the
     one of its best checkpoint, with a warning that says so.
 
-    With a precision (float32, bf16 or int8 on the CPU; float32, fp16 or bf16 on a GPU) it answers quicker and can no
-    longer be trained; without one it is as it was trained. `compile` has a C compiler make kernels for the CPU.
+    The model is optimised for inference on its device (`regard.optimise`), in this precision: float32 unless you give
+    another (bf16 or int8 on the CPU, fp16 or bf16 on a GPU). It then raises under gradients; with `optimise=False` it
+    is as it was trained, for gradients and fine-tuning.
 
     Weights and tokenizers that are not those that training wrote are refused, unless you accept changes. A run of your
     own model needs its kind, `kinds=[KIND]`: nothing in a run folder is ever executed.
@@ -127,14 +128,16 @@ def load(
     model.load_state_dict(source.weights())
     place = chosen_device("cpu" if device is None and precision == "int8" else device)
     model = model.to(place).eval()
-    if precision is not None:
+    if optimise:
         if place.type != "cpu" and precision in ("fp16", "bf16") and kind.reads != ("text",):
             raise RegardError(
                 f"precision={precision!r} on a GPU is for models that read words; {folder.path} reads something else"
             )
-        model = lower(model, precision, compile=compile)
-    elif compile:
-        raise RegardError("compile without a precision: give float32, bf16 or int8 too")
+        model = optimised(model, precision=precision or "float32").model
+    elif precision is not None:
+        raise RegardError(
+            f"optimise=False with precision={precision!r}: a plain model is float32; give one of the two"
+        )
     recipe, tokenizers = folder.load_recipe(), folder.load_tokenizers()
     decoding = decoding_of(folder, recipe.decoding)
     labels = folder.load_labels() or []
@@ -237,14 +240,11 @@ def ready(
     device: str | None = None,
     precision: str | None = None,
     threads: int | None = None,
-    compile: bool = False,
     kinds: Sequence[Kind] = (),
 ) -> Loaded:
-    """The run loaded, to answer and not to be trained."""
+    """The run loaded for inference, with so many threads."""
     set_threads(threads)
-    return load(
-        run, device=device, precision=chosen_precision(device, precision), compile=compile, kinds=kinds
-    )
+    return load(run, device=device, precision=precision, kinds=kinds)
 
 
 def set_threads(threads: int | None) -> None:
@@ -256,20 +256,9 @@ def set_threads(threads: int | None) -> None:
     torch.set_num_threads(threads)
 
 
-def chosen_precision(device: str | None, precision: str | None) -> str | None:
-    """That asked for; else float32, packed where the CPU answers and torch can pack."""
-    if precision is None and (chosen_device(device).type != "cpu" or not packable()):
-        return None
-    return precision or "float32"
-
-
 def described(device: str | None = None) -> str:
-    """What is picked where nothing is asked for, in words."""
+    """The defaults of inference, in words."""
     place = chosen_device(device)
     if place.type != "cpu":
         return f"float32 on {place}, steps of Transformers recorded; --precision fp16 or bf16 is quicker"
-    packed = ", weights packed" if chosen_precision("cpu", None) else ""
-    return (
-        f"float32 on the CPU, {torch.get_num_threads()} threads{packed}; --precision bf16 or int8 is quicker, "
-        "and so is --compile"
-    )
+    return f"float32 on the CPU, {torch.get_num_threads()} threads, {built()}; --precision bf16 or int8 is quicker"

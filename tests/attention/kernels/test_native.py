@@ -1,107 +1,28 @@
 """The kernels in C, against the torch operations they stand for and against float64."""
 
 import copy
+import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 import torch
 
 from regard.attention.kernels import native
-from regard.decoding.probabilities import following, leading
+from regard.data.batches import START
+from regard.decoding.probabilities import permitted
 from regard.decoding.ranking import best
-from regard.errors import RegardError
-from regard.layers.lowered import Int8Linear
-from regard.layers.residual import after
 
 pytestmark = pytest.mark.skipif(native.kernels() is None, reason="the C kernels are not built")
 
 
 @pytest.fixture(params=native.LEVELS)
-def compiled(request: pytest.FixtureRequest) -> Iterator[native.Kernels]:
-    """The kernels for each instruction set of this CPU, not yet in use."""
+def compiled(request: pytest.FixtureRequest) -> native.Kernels:
+    """The kernels for each instruction set of this CPU."""
     found = native.kernels_for(request.param)
     if found is None:
         pytest.skip("this CPU does not have the instructions")
-    native._used.clear()
-    yield found
-    native._used.clear()
-
-
-@pytest.fixture(params=["multiplied here", "multiplied by oneDNN"])
-def either(compiled: native.Kernels, request: pytest.FixtureRequest) -> Iterator[native.Kernels]:
-    """The kernels, with and without a product of their own, which not every machine has."""
-    had = compiled.multiplies
-    compiled.multiplies = request.param == "multiplied here"
-    if compiled.multiplies and not had:
-        pytest.skip("this machine has no instructions for it")
-    yield compiled
-    compiled.multiplies = had
-
-
-@pytest.mark.parametrize("rows", [0, 1, 2, 7, 12, 13, 129])
-@pytest.mark.parametrize(("out", "into"), [(48, 33), (70, 512), (512, 96)])
-@pytest.mark.parametrize("affine", [True, False])
-def test_a_map_of_integers_comes_out_the_same_to_the_bit(
-    either: native.Kernels, rows: int, out: int, into: int, affine: bool
-) -> None:
-    linear = Int8Linear(torch.randn(out, into), torch.randn(out) if affine else None)
-    x = torch.randn(rows, into) * torch.randn(rows, 1).exp()
-    if rows > 2:
-        x[rows // 2] = 0
-    plain = linear.rows(x)
-    native._used.append(either)
-    assert torch.equal(linear.rows(x), plain)
-    every_other = torch.stack([x, -x], dim=-1)[..., 0]
-    assert torch.equal(linear.rows(every_other), plain)
-
-
-def test_a_map_made_without_kernels_takes_them_up_and_one_made_with_them_does_without(
-    compiled: native.Kernels,
-) -> None:
-    weight, x = torch.randn(40, 70), torch.randn(5, 70)
-    before = Int8Linear(weight, None)
-    wanted = before.rows(x)
-    native._used.append(compiled)
-    with_them = Int8Linear(weight, None)
-    assert torch.equal(before.rows(x), wanted)
-    native._used.clear()
-    assert torch.equal(with_them.rows(x), wanted)
-
-
-def test_the_largest_whole_numbers_do_not_overflow(compiled: native.Kernels) -> None:
-    width = 131072  # the sum is just below 2³¹, and what leads to it is above
-    linear = Int8Linear(torch.ones(33, width), None)
-    native._used.append(compiled)
-    assert torch.allclose(linear.rows(torch.ones(2, width)), torch.full((2, 33), float(width)))
-
-
-@pytest.mark.parametrize("rows", [1, 6])
-@pytest.mark.parametrize("by_c", [True, False])
-def test_a_map_that_rectifies_maps_what_is_above_zero(either: native.Kernels, rows: int, by_c: bool) -> None:
-    plain = Int8Linear(torch.randn(40, 70), torch.randn(40))
-    x = torch.randn(rows, 70)
-    x[0] = -x[0].abs() * 100  # of which nothing is left
-    wanted = plain.rows(x.clamp_min(0))
-    plain.rectifies = True
-    if by_c:
-        native._used.append(either)
-    assert torch.equal(plain.rows(x), wanted)
-    assert not torch.equal(plain.rows(-x), wanted)
-
-
-@pytest.mark.parametrize("rectifies", [True, False])
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_nan_spoils_its_own_row_alone(either: native.Kernels, rectifies: bool, sign: float) -> None:
-    native._used.append(either)
-    linear, x = Int8Linear(torch.randn(20, 33), torch.randn(20)), torch.randn(5, 33)
-    linear.rectifies = rectifies
-    whole = linear.rows(x)
-    x[3, 7] = torch.tensor(torch.nan).copysign(torch.tensor(sign))
-    spoilt = linear.rows(x)
-    assert spoilt[3].isnan().all()
-    assert torch.equal(spoilt[[0, 1, 2, 4]], whole[[0, 1, 2, 4]])
+    return found
 
 
 @pytest.mark.parametrize("width", [1, 5, 16, 37, 512])
@@ -111,29 +32,15 @@ def test_a_sum_is_normalised(compiled: native.Kernels, width: int) -> None:
         norm.weight.normal_(), norm.bias.normal_()
     x, added = torch.randn(3, 7, width) + 5, torch.randn(7, 3, width).transpose(0, 1)
     wanted = copy.deepcopy(norm).double()(x.double() + added.double())
-    with torch.no_grad():
-        plain = after(x, lambda _: added, norm)
-        native._used.append(compiled)
-        found = after(x, lambda _: added, norm)
-        alone = after(x[1:2, 2:3], lambda _: added[1:2, 2:3], norm)
+    found = compiled.added_norm(x, added, norm)
     error = (found.double() - wanted).abs().max()
-    assert error <= 2 * (plain.double() - wanted).abs().max() + 1e-6
-    assert torch.equal(alone, found[1:2, 2:3])
-    assert after(x, lambda _: added, norm).requires_grad  # who wants gradients is given them
-
-
-def test_norms_of_other_shapes_are_left_to_torch(compiled: native.Kernels) -> None:
-    native._used.append(compiled)
-    x = torch.randn(2, 3, 4)
-    with torch.no_grad():
-        for norm in (torch.nn.LayerNorm((3, 4)), torch.nn.LayerNorm(4, elementwise_affine=False)):
-            assert torch.equal(after(x, torch.zeros_like, norm), norm(x))
-        assert after(x[:0], torch.zeros_like, torch.nn.LayerNorm(4)).shape == (0, 3, 4)
+    assert error <= 2 * (norm(x + added).double() - wanted).abs().max() + 1e-6
+    assert torch.equal(compiled.added_norm(x[1:2, 2:3], added[1:2, 2:3], norm), found[1:2, 2:3])
 
 
 @pytest.mark.parametrize("width", [64, 24, 100])
 @pytest.mark.parametrize(("queries", "masks"), [(1, None), (4, 1), (5, 5)])
-def test_a_few_queries_are_answered(
+def test_attention_of_a_few_queries(
     compiled: native.Kernels, width: int, queries: int, masks: int | None
 ) -> None:
     query = torch.randn(3, queries, 4, width).transpose(1, 2)
@@ -167,6 +74,10 @@ def test_every_instruction_set_gives_the_same_bits(compiled: native.Kernels) -> 
 
     for one, other in zip(results(plain), results(compiled), strict=True):
         assert torch.equal(one, other)
+
+
+def test_kernels_can_be_copied_and_pickled(compiled: native.Kernels) -> None:
+    assert copy.deepcopy(compiled).level == pickle.loads(pickle.dumps(compiled)).level == compiled.level
 
 
 def test_the_threads_are_those_of_torch() -> None:
@@ -226,34 +137,27 @@ def test_what_is_seen_and_no_number_spoils_its_own_query_alone(
 @pytest.mark.parametrize("words", [4, 63, 65, 1000, 10_000])
 @pytest.mark.parametrize("count", [1, 2, 10])
 def test_leading_words_are_those_of_the_written_out_ranking(
-    compiled: native.Kernels, words: int, count: int, monkeypatch: pytest.MonkeyPatch
+    compiled: native.Kernels, words: int, count: int
 ) -> None:
     logits = torch.randn(7, words) * 3
     logits[3] = logits[3].round()  # equals, of which the first come first
     logits[4, 3:] = -torch.inf  # one word is left
     logits[5, :2] = 50.0  # what may not be chosen has its share of the probability
-    texts = torch.arange(7)
-    wanted, which = best(following(logits, step=0, texts=texts), count)
-    monkeypatch.setattr("regard.decoding.probabilities.kernels", lambda: compiled)
-    found, places = leading(logits, count, step=0, texts=texts)
+    wanted, which = best(permitted(logits), count)
+    found, places = compiled.leading(logits, count, first=START + 1)
     torch.testing.assert_close(found, wanted, rtol=0, atol=2e-6)
     assert torch.equal(places.where(found > -torch.inf, 0), which.where(found > -torch.inf, 0))
     every_other = torch.stack([logits, -logits], dim=-1)[..., 0]
-    assert torch.equal(leading(every_other, count, step=0, texts=texts)[1], places)
+    assert torch.equal(compiled.leading(every_other, count, first=START + 1)[1], places)
 
 
-@pytest.mark.parametrize("fault", [torch.nan, torch.inf])
-def test_logits_that_are_no_numbers_are_refused_in_rows_that_are_read(
-    compiled: native.Kernels, fault: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fault", [torch.nan, torch.inf, -torch.inf])
+def test_logits_that_cannot_be_chosen_from_are_not_finite_in_their_own_row(
+    compiled: native.Kernels, fault: float
 ) -> None:
-    monkeypatch.setattr("regard.decoding.probabilities.kernels", lambda: compiled)
     logits = torch.randn(3, 100)
-    logits[1, 50] = fault
-    with pytest.raises(RegardError, match="step 8, row 1: the model gave"):
-        leading(logits, 2, step=8, texts=torch.arange(3))
-    found, places = leading(logits, 2, step=8, texts=torch.tensor([0, -1, 2]))
+    logits[1] = torch.where(torch.arange(100) == 50, fault, -torch.inf)
+    found, places = compiled.leading(logits, 2, first=START + 1)
     assert found[[0, 2]].isfinite().all()
+    assert not found[1, 0].isfinite()
     assert 0 <= int(places.min()) <= int(places.max()) < 100
-    logits[1] = -torch.inf
-    with pytest.raises(RegardError, match="nothing to choose from"):
-        leading(logits, 2, step=8, texts=torch.arange(3))

@@ -14,8 +14,6 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 
-from regard.errors import RegardError
-
 MOST = 32  # words that `leading` can find
 Level = Literal["baseline", "avx2", "avx512", "avx512vnni"]  # instruction sets, in the order of cpu.c
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -48,6 +46,9 @@ class Kernels:
             self._int8_linear = found(
                 "int8_linear", pointer, number, number, real, whole, pointer, number, *[pointer] * 4
             )
+
+    def __reduce__(self) -> tuple[Callable[[Level], "Kernels | None"], tuple[Level]]:
+        return kernels_for, (self.level,)  # so that optimised models can be copied
 
     def quantise(
         self, x: Float[Tensor, "r n"], *, tiny: float, signed: bool, rectified: bool
@@ -188,7 +189,7 @@ def kernels() -> Kernels | None:
 
 
 def kernels_for(level: Level) -> Kernels | None:
-    """The kernels for an instruction set, for tests; None where they are not built or the CPU does not have it."""
+    """The kernels for one instruction set; None where they are not built or the CPU does not have it."""
     library = _library()
     if library is None or LEVELS.index(level) > library.instruction_set():
         return None
@@ -216,24 +217,6 @@ def _openmp() -> ctypes.CDLL | None:
         return None
     path = next((line.split(maxsplit=5)[5] for line in maps if "libgomp" in line), None)
     return None if path is None else ctypes.CDLL(path)
-
-
-_used: list[Kernels] = []
-
-
-def native() -> Kernels | None:
-    """The kernels, once `use_native` was called."""
-    return _used[0] if _used else None
-
-
-def use_native() -> Kernels:
-    """Use the kernels from now on."""
-    found = kernels()
-    if found is None:
-        raise RegardError(NOT_BUILT)
-    if not _used:
-        _used.append(found)
-    return found
 
 
 def _address(tensor: Tensor | None) -> int | None:

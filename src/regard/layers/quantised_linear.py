@@ -1,6 +1,6 @@
-"""Linear maps for answering alone: weights packed once for the CPU, in float32, bfloat16 or 8-bit integers.
+"""Linear maps for inference on the CPU, with weights packed once in float32, bfloat16 or 8-bit integers.
 
-They hold no parameters and pass no gradients. What comes in and goes out is float32.
+They have no parameters and give no gradients. Inputs and outputs are float32.
 """
 
 from abc import ABC, abstractmethod
@@ -10,23 +10,33 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from regard.attention.kernels.native import Kernels, in_panels, native
+from regard.attention.kernels.native import Kernels, in_panels
+from regard.attention.projection import InProjection
 from regard.errors import RegardError
+from regard.layers.inference_only import refuse_gradients
 
 _TINY = 1e-30  # in the place of the largest number of a row of zeros, which divides its numbers
 
 
-class Lowered(nn.Module, ABC):
+class PackedLinear(nn.Module, ABC):
     """Wx + b over the last axis, with a W that was packed when the layer was made."""
 
-    def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None) -> None:
+    def __init__(
+        self,
+        weight: Float[Tensor, "out in"],
+        bias: Float[Tensor, " out"] | None,
+        kernels: Kernels | None = None,  # None: torch's operations, which give the same bits
+    ) -> None:
         super().__init__()
+        self.kernels = kernels
         self.out = weight.shape[0]
         # Plain attributes: buffers are looked up slowly, and packed weights can neither move nor be saved.
         self.bias = None if bias is None else bias.detach().float().clone()
+        self.eval()
 
     def forward(self, x: Float[Tensor, "*b in"]) -> Float[Tensor, "*b out"]:
         """The same map at every position."""
+        refuse_gradients(self, x)
         return self.rows(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out)
 
     @abstractmethod
@@ -34,11 +44,16 @@ class Lowered(nn.Module, ABC):
         """The map of each row."""
 
 
-class Float32Linear(Lowered):
+class Float32Linear(PackedLinear):
     """The map as it is, in the layout in which oneDNN multiplies."""
 
-    def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None) -> None:
-        super().__init__(weight, bias)
+    def __init__(
+        self,
+        weight: Float[Tensor, "out in"],
+        bias: Float[Tensor, " out"] | None,
+        kernels: Kernels | None = None,
+    ) -> None:
+        super().__init__(weight, bias, kernels)
         self.weight = _reordered(weight.detach().float())
 
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
@@ -46,11 +61,16 @@ class Float32Linear(Lowered):
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
 
 
-class Bfloat16Linear(Lowered):
+class Bfloat16Linear(PackedLinear):
     """Weights and inputs with 8 bits of mantissa; the sums are kept in float32 and rounded once."""
 
-    def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None) -> None:
-        super().__init__(weight, bias)
+    def __init__(
+        self,
+        weight: Float[Tensor, "out in"],
+        bias: Float[Tensor, " out"] | None,
+        kernels: Kernels | None = None,
+    ) -> None:
+        super().__init__(weight, bias, kernels)
         self.weight = _reordered(weight.detach().bfloat16())
 
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
@@ -59,7 +79,7 @@ class Bfloat16Linear(Lowered):
         return mapped if self.bias is None else mapped.add_(self.bias)
 
 
-class Int8Linear(Lowered):
+class Int8Linear(PackedLinear):
     """Integers of 8 bits: W ≈ diag(scale) · Q with one scale an output, x ≈ largest / 127 · q with one a row.
 
     The products of integers are summed as integers, so a row's result depends on that row alone, to the bit, however
@@ -69,35 +89,33 @@ class Int8Linear(Lowered):
 
     rectifies = False
 
-    def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None) -> None:
-        super().__init__(weight, bias)
+    def __init__(
+        self,
+        weight: Float[Tensor, "out in"],
+        bias: Float[Tensor, " out"] | None,
+        kernels: Kernels | None = None,
+    ) -> None:
+        super().__init__(weight, bias, kernels)
         weight = weight.detach().float()
         if not bool(weight.isfinite().all()):
-            raise RegardError("precision='int8': the weights hold inf or NaN, which no integer stands for")
+            raise RegardError("precision='int8': the weights hold inf or NaN, which no integer can represent")
         scale = weight.abs().amax(-1).clamp_min(_TINY) / 127
         whole = (weight / scale[:, None]).round().to(torch.int8)
         self.whole = whole
         self.scale = scale / 127  # 127 from the rows too
         self.zeros = torch.zeros(self.out, dtype=torch.long)
         self.most = torch.tensor(127.0)
-        compiled = native()
-        _ = self.panels if compiled is not None and compiled.multiplies else self.packed
+        self.panels = in_panels(whole) if kernels is not None and kernels.multiplies else None
 
     @cached_property
     def packed(self) -> Tensor:
         """The weights as oneDNN multiplies them."""
         return torch.ops.onednn.qlinear_prepack(self.whole, None)
 
-    @cached_property
-    def panels(self) -> Tensor:
-        """The weights as the compiled kernel multiplies them."""
-        return in_panels(self.whole)
-
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         """Round, multiply integers, scale back. Each step rounds once, so that no compiler can fuse two of them."""
-        compiled = native()
-        if compiled is not None:
-            return self._compiled(x, compiled)
+        if self.kernels is not None:
+            return self._in_c(x, self.kernels)
         x, size = (x.relu(),) * 2 if self.rectifies else (x, x.abs())
         largest = size.amax(-1, keepdim=True).clamp_min_(_TINY)
         bytes_ = (x * torch.div(self.most, largest)).add_(128.5).to(torch.uint8)  # 1 … 255, where 128 is 0
@@ -109,19 +127,17 @@ class Int8Linear(Lowered):
         mapped.mul_(largest)
         return mapped if self.bias is None else mapped.add_(self.bias)
 
-    def _compiled(self, x: Float[Tensor, "r in"], compiled: Kernels) -> Float[Tensor, "r out"]:
+    def _in_c(self, x: Float[Tensor, "r in"], kernels: Kernels) -> Float[Tensor, "r out"]:
         """The same to the bit, in fewer passes."""
-        if compiled.multiplies:
-            return compiled.int8_linear(
+        if self.panels is not None:
+            return kernels.int8_linear(
                 x, self.panels, self.scale, self.bias, tiny=_TINY, rectified=self.rectifies
             )
         alone = x.shape[0] == 1
-        bytes_, largest = compiled.quantise(x, tiny=_TINY, signed=alone, rectified=self.rectifies)
+        bytes_, largest = kernels.quantise(x, tiny=_TINY, signed=alone, rectified=self.rectifies)
         if alone:
-            return compiled.finish_whole(
-                torch._int_mm(bytes_, self.whole.t()), self.scale, largest, self.bias
-            )
-        return compiled.finish(self._multiplied(bytes_), largest, self.bias)
+            return kernels.finish_whole(torch._int_mm(bytes_, self.whole.t()), self.scale, largest, self.bias)
+        return kernels.finish(self._multiplied(bytes_), largest, self.bias)
 
     def _multiplied(self, bytes_: Integer[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         return torch.ops.onednn.qlinear_pointwise(
@@ -141,7 +157,50 @@ class Int8Linear(Lowered):
         )
 
 
-KINDS: dict[str, type[Lowered]] = {"float32": Float32Linear, "bf16": Bfloat16Linear, "int8": Int8Linear}
+class PackedProjection(nn.Module):
+    """The maps to queries, keys and values: one for all three, or with `apart`, for cross-attention, one of them for queries."""
+
+    def __init__(
+        self, maps: InProjection, kind: type[PackedLinear], kernels: Kernels | None, *, apart: bool
+    ) -> None:
+        super().__init__()
+        self.outputs, self.apart = maps.outputs, apart
+        asking = self.outputs[0]
+        weight, bias = maps.all.weight, maps.all.bias
+        if apart:
+            self.ask = kind(weight[:asking], None if bias is None else bias[:asking], kernels)
+            self.answer = kind(weight[asking:], None if bias is None else bias[asking:], kernels)
+        else:
+            self.all = kind(weight, bias, kernels)
+
+    def together(self, x: Float[Tensor, "*batch n d"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of one input."""
+        if self.apart:
+            return self.ask(x), *self.memory(x)
+        query, key, value = self.all(x).split(self.outputs, dim=-1)
+        return query, key, value
+
+    def queries(self, x: Float[Tensor, "*batch q d"]) -> Tensor:
+        """W_q x."""
+        return self.ask(x) if self.apart else self.together(x)[0]
+
+    def memory(self, x: Float[Tensor, "*batch k d"]) -> tuple[Tensor, Tensor]:
+        """Keys and values of one input."""
+        if not self.apart:
+            return self.together(x)[1:]
+        key, value = self.answer(x).split(self.outputs[1:], dim=-1)
+        return key, value
+
+    def keys(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
+        """W_k x."""
+        return self.memory(x)[0]
+
+    def values(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
+        """W_v x."""
+        return self.memory(x)[1]
+
+
+KINDS: dict[str, type[PackedLinear]] = {"float32": Float32Linear, "bf16": Bfloat16Linear, "int8": Int8Linear}
 
 
 def packable() -> bool:

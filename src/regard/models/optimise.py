@@ -1,0 +1,177 @@
+"""A model made faster for inference: modules replaced by equivalents that compute faster, and a report of it."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels
+from regard.attention.linear import hooked
+from regard.attention.projection import InProjection
+from regard.errors import RegardError
+from regard.layers.blocks import DecoderBlock
+from regard.layers.feedforward import FeedForward
+from regard.layers.fused_residual import FusedResidual, obstacle
+from regard.layers.quantised_linear import KINDS, Int8Linear, PackedProjection, packable
+from regard.layers.residual import Residual
+
+GPU_DTYPES = {"float32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+_KEPT = {  # why a module with weights of its own is as it was
+    "Embedding": "a table that is read, not multiplied",
+    "LayerNorm": "no sum before it",
+    "RMSNorm": "no sum before it",
+}
+
+
+@runtime_checkable
+class TiesOutput(Protocol):
+    """A model that may use its embedding table as the output layer too."""
+
+    output: nn.Module | None  # used instead, once there is one
+
+    def tied_output(self) -> Tensor | None:
+        """That table; None where the output layer has weights of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What was replaced by what, what was not, and why: one line for each kind of module."""
+
+    summary: str
+    replaced: tuple[tuple[int, str, str], ...]  # how many, what, by what
+    kept: tuple[tuple[int, str, str], ...]  # how many, what, why
+
+    def __str__(self) -> str:
+        lines = [self.summary]
+        lines += [f"  replaced  {count:>3} {what} → {by}" for count, what, by in self.replaced]
+        lines += [f"  kept      {count:>3} {what}: {why}" for count, what, why in self.kept]
+        return "\n".join(lines)
+
+
+class Optimised(NamedTuple):
+    """A model with faster modules, and what was done to it."""
+
+    model: nn.Module
+    report: Report
+
+
+def optimise(
+    model: nn.Module, *, for_: Literal["inference"] = "inference", precision: str = "float32"
+) -> Optimised:
+    """Replace modules by faster ones for inference on the model's device, in place. `print(optimise(model).report)`.
+
+    On the CPU, linear maps are packed in float32, bf16 or int8, and everything else stays float32. On a GPU, the whole
+    model is cast to float32, fp16 or bf16. A sum with a norm after it becomes one kernel on both. The modules put in
+    place raise under gradients and in training; nothing chooses between kernels afterwards.
+    """
+    if for_ != "inference":
+        raise RegardError(f"for_={for_!r}: give 'inference'")
+    weights = list(model.parameters())
+    other = next((weight.dtype for weight in weights if weight.dtype != torch.float32), None)
+    if other is not None:
+        raise RegardError(f"precision={precision!r} is for float32 models, and this one is {other}")
+    whole = nn.ModuleList([model]).eval()  # so that the model itself can be replaced
+    work = _Optimising()
+    if weights and weights[0].device.type != "cpu":
+        if precision not in GPU_DTYPES:
+            raise RegardError(f"precision={precision!r} on a GPU: give {', '.join(map(repr, GPU_DTYPES))}")
+        whole.to(GPU_DTYPES[precision])
+        summary = f"optimised for inference: {precision} on a GPU"
+        work.fuse_residuals(whole, None)
+        work.keep(whole, f"as it is, in {precision}")
+    else:
+        if precision not in KINDS:
+            raise RegardError(f"precision={precision!r} on the CPU: give {', '.join(map(repr, KINDS))}")
+        found = kernels()
+        summary = f"optimised for inference: {precision}, {built()}"
+        work.fuse_residuals(whole, found)
+        work.pack(whole, precision, found)
+        work.keep(whole, "no faster form of it")
+    done: nn.Module = whole[0].requires_grad_(False)
+    done.optimised = summary  # type: ignore[assignment]  # what `repr` of a loaded run says
+    return Optimised(done, work.report(summary))
+
+
+def built() -> str:
+    """Which C kernels inference on this CPU uses, in words."""
+    found = kernels()
+    return NOT_BUILT if found is None else f"C kernels ({found.level})"
+
+
+class _Optimising:
+    """Replaces and counts."""
+
+    def __init__(self) -> None:
+        self._replaced: Counter[tuple[str, str]] = Counter()
+        self._kept: Counter[tuple[str, str]] = Counter()
+        self._why: dict[nn.Module, str] = {}
+
+    def fuse_residuals(self, model: nn.Module, found: Kernels | None) -> None:
+        for part in list(model.modules()):
+            for name, child in list(part.named_children()):
+                if type(child) is not Residual:
+                    continue
+                why = "it has hooks" if hooked(child) or hooked(child.norm) else obstacle(child, found)
+                if why is None:
+                    setattr(part, name, FusedResidual(child, found))
+                    self._replaced["Residual", "FusedResidual"] += 1
+                else:
+                    self._kept["Residual", why] += 1
+
+    def pack(self, model: nn.Module, precision: str, found: Kernels | None) -> None:
+        if not packable():
+            if precision != "float32":
+                raise RegardError(
+                    f"precision={precision!r} needs a torch built with oneDNN, and this one is not"
+                )
+            self._kept["Linear", "this torch is built without oneDNN, which packs weights"] += sum(
+                type(part) is nn.Linear for part in model.modules()
+            )
+            return
+        kind = KINDS[precision]
+        crosses = {part.cross.input for part in model.modules() if isinstance(part, DecoderBlock)}
+        for part in list(model.modules()):
+            if isinstance(part, InProjection):
+                continue
+            for name, child in list(part.named_children()):
+                if isinstance(child, InProjection):
+                    if not child.packed:
+                        self._why |= dict.fromkeys(child.modules(), "query, key and value differ in width")
+                    elif hooked(child) or hooked(child.all):
+                        self._why |= dict.fromkeys(child.modules(), "it has hooks")
+                    else:
+                        setattr(part, name, PackedProjection(child, kind, found, apart=child in crosses))
+                        self._replaced["InProjection", f"PackedProjection of {kind.__name__}"] += 1
+                elif type(child) is nn.Linear:
+                    if hooked(child):
+                        self._why[child] = "it has hooks"
+                        continue
+                    setattr(part, name, kind(child.weight, child.bias, found))
+                    self._replaced["Linear", kind.__name__] += 1
+            if (
+                isinstance(part, FeedForward)
+                and part.activation is F.relu
+                and isinstance(part.outer, Int8Linear)
+            ):
+                part.activation, part.outer.rectifies = nn.Identity(), True
+                self._replaced["ReLU of a FeedForward", "part of the Int8Linear after it"] += 1
+            if isinstance(part, TiesOutput) and (table := part.tied_output()) is not None:
+                part.output = kind(table, None, found)
+                self._replaced["tied output layer", kind.__name__] += 1
+
+    def keep(self, model: nn.Module, otherwise: str) -> None:
+        """Note the modules that still have weights of their own."""
+        for part in model.modules():
+            name = type(part).__name__
+            if next(part.parameters(recurse=False), None) is not None and name != "AddedNorm":
+                self._kept[name, self._why.get(part, _KEPT.get(name, otherwise))] += 1
+
+    def report(self, summary: str) -> Report:
+        return Report(
+            summary=summary,
+            replaced=tuple((count, *names) for names, count in self._replaced.items()),
+            kept=tuple((count, *names) for names, count in self._kept.items()),
+        )
