@@ -1,0 +1,250 @@
+"""Contract 9: nothing decides behind your back.
+
+The bits of outputs and gradients are the same with and without grad mode, hooks, a watcher, another model that was
+optimised, and another thread at work. Operators of torch that differ by themselves are listed at the end.
+"""
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from regard import (
+    Additive,
+    Classifier,
+    ClassifierConfig,
+    LanguageConfig,
+    LanguageModel,
+    MultiHeadAttention,
+    RecurrentConfig,
+    RecurrentTranslator,
+    Transformer,
+    TransformerConfig,
+    causal,
+    greedy,
+    optimise,
+    watch,
+)
+from regard.data.batches import END, START, Images, Pairs, Sequences
+from regard.layers import EncoderBlock, FeedForward, Residual, SwiGLU, after, before, inside
+from regard.models.vision import Vision, VisionConfig
+
+Run = Callable[[], Tensor]
+SMALL: dict[str, Any] = {"width": 16, "heads": 4, "depth": 2, "inner": 24, "dropout": 0.0}
+
+
+def x(length: int = 7) -> Tensor:
+    return torch.randn(3, length, 16, generator=torch.Generator().manual_seed(2))
+
+
+def pairs() -> Pairs:
+    source = Sequences.of([[5, 7, 11, END], [4, END], [9, 6, 18, 3, 8, END]])
+    return Pairs(source, Sequences.of([[6, 6, END], [13, 5, 22, 4, END], [10, END]]))
+
+
+def attention(**given: Any) -> tuple[nn.Module, Run]:
+    model = MultiHeadAttention(16, 4, **given)
+    return model, lambda: model(x(), mask=causal())
+
+
+def few_queries() -> tuple[nn.Module, Run]:
+    model = MultiHeadAttention(16, 4)
+    return model, lambda: model(x(2), x(7))
+
+
+def block(placement: Any, feed: type[nn.Module] = FeedForward) -> tuple[nn.Module, Run]:
+    model = EncoderBlock(MultiHeadAttention(16, 4), feed(16, 24), partial(Residual, 16, placement=placement))
+    return model, lambda: model(x())
+
+
+def translator(**changes: Any) -> tuple[nn.Module, Run]:
+    config = TransformerConfig(**SMALL | changes, decoder_depth=2, source_vocabulary=23, target_vocabulary=23)
+    model = Transformer(config)
+    return model, lambda: model.loss(pairs()).total
+
+
+def recurrent() -> tuple[nn.Module, Run]:
+    model = RecurrentTranslator(
+        RecurrentConfig(width=16, depth=2, dropout=0.0, source_vocabulary=23, target_vocabulary=23)
+    )
+    return model, lambda: model.loss(pairs()).total
+
+
+def language() -> tuple[nn.Module, Run]:
+    model = LanguageModel(LanguageConfig(**SMALL, vocabulary=29))
+    return model, lambda: model.logits(Sequences.of([[START, 5, 9, 3], [START, 3]]))
+
+
+def classifier() -> tuple[nn.Module, Run]:
+    model = Classifier(ClassifierConfig(**SMALL, vocabulary=29))
+    return model, lambda: model.predict(Sequences.of([[5, 9, 3], [3]]))
+
+
+def vision() -> tuple[nn.Module, Run]:
+    model = Vision(VisionConfig(**SMALL, channels=1, image_size=(6, 6), patch=(3, 3), classes=3))
+    pixels = torch.rand(2, 1, 6, 6, generator=torch.Generator().manual_seed(4))
+    return model, lambda: model.predict(Images(pixels))
+
+
+MODELS: dict[str, Callable[[], tuple[nn.Module, Run]]] = {
+    "attention": attention,
+    "additive attention": lambda: attention(score=Additive(4, 4, hidden=3, heads=4)),
+    "a few queries": few_queries,
+    "norm before": partial(block, before),
+    "norm after": partial(block, after),
+    "norm before, SwiGLU": partial(block, before, SwiGLU),
+    "norm inside": partial(block, inside),
+    "translator": translator,
+    "translator, norm after": partial(translator, norm="after", positions="rotary"),
+    "recurrent translator": recurrent,
+    "language model": language,
+    "classifier": classifier,
+    "vision": vision,
+}
+
+
+@contextmanager
+def hooks(model: nn.Module) -> Iterator[None]:
+    """Hooks of every sort that do nothing, on every module."""
+    held = []
+    for part in model.modules():
+        held.append(part.register_forward_pre_hook(lambda *_: None))
+        held.append(part.register_forward_hook(lambda *_: None))
+        held.append(part.register_full_backward_hook(lambda *_: None))
+    try:
+        with warnings.catch_warnings():  # torch warns of outputs that are no tensors
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for each in held:
+            each.remove()
+
+
+@contextmanager
+def another_optimised(model: nn.Module) -> Iterator[None]:
+    other, run = translator(norm="after")
+    optimise(other, precision="int8")
+    with torch.no_grad():
+        run()
+    yield
+
+
+@contextmanager
+def another_thread(model: nn.Module) -> Iterator[None]:
+    """One that decodes with a model of its own, watched, and without gradients."""
+    over, (other, _) = threading.Event(), translator()
+
+    def work() -> None:
+        with torch.no_grad(), watch(other):
+            greedy(other.eval(), pairs().source, limits=3)
+            while not over.is_set():
+                greedy(other, pairs().source, limits=3)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+CONDITIONS: dict[str, Callable[[nn.Module], AbstractContextManager[Any]]] = {
+    "hooks": hooks,
+    "a watcher": lambda model: watch(model),
+    "another model optimised": another_optimised,
+    "another thread": another_thread,
+}
+
+
+def results(model: nn.Module, run: Run) -> list[Tensor]:
+    """The output, and the gradients of the weights."""
+    torch.manual_seed(7)
+    output = run()
+    grads = torch.autograd.grad(output.square().sum(), list(model.parameters()), allow_unused=True)
+    return [output.detach(), *(grad for grad in grads if grad is not None)]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_and_gradients_keep_their_bits(name: str, training: bool, condition: str) -> None:
+    torch.manual_seed(1)
+    model, run = MODELS[name]()
+    model.train(training)
+    plain = results(model, run)
+    with CONDITIONS[condition](model):
+        found = results(model, run)
+    assert len(plain) == len(found) > 1
+    assert all(torch.equal(one, other) for one, other in zip(plain, found, strict=True))
+
+
+@pytest.mark.parametrize("frozen", [False, True], ids=["weights that learn", "weights that are frozen"])
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_do_not_depend_on_grad_mode(name: str, frozen: bool) -> None:
+    torch.manual_seed(1)
+    model, run = MODELS[name]()
+    model.eval()
+    plain = run()
+    model.requires_grad_(not frozen)
+    for mode in (nullcontext, torch.no_grad, torch.inference_mode):
+        with mode():
+            assert torch.equal(run(), plain)
+
+
+def padded(rnn: nn.Module, rows: Tensor) -> Tensor:
+    return rnn(rows)[0]
+
+
+def packed(rnn: nn.Module, rows: Tensor) -> Tensor:
+    return rnn(pack_padded_sequence(rows, [7, 5, 2], batch_first=True))[0].data
+
+
+# Operators of torch on a CPU whose bits do depend on grad mode, or on whether their weights learn.
+DIFFERING = {
+    "nn.LSTM of padded rows": (nn.LSTM, "grad mode"),
+    "nn.GRU of padded rows": (nn.GRU, "frozen weights"),
+    "nn.RNN of padded rows": (nn.RNN, "frozen weights"),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERING)
+def test_the_operators_of_torch_that_differ_are_these(name: str) -> None:
+    make, on = DIFFERING[name]
+    torch.manual_seed(0)
+    rnn, rows = make(64, 64, batch_first=True), torch.randn(3, 7, 64)
+    plain = padded(rnn, rows), packed(rnn, rows)
+    with torch.no_grad() if on == "grad mode" else nullcontext():
+        rnn.requires_grad_(on == "grad mode")
+        found = padded(rnn, rows), packed(rnn, rows)
+    if torch.backends.mkldnn.is_available():  # it is oneDNN that differs
+        assert not torch.equal(plain[0], found[0])
+    assert (plain[0] - found[0]).abs().max() < 1e-6
+    assert torch.equal(plain[1], found[1])  # packed sequences, which our recurrent models read, do not
+
+
+def test_a_backward_hook_of_torch_sums_the_gradients_of_its_module_first() -> None:
+    """Of an input used inside and outside of a module: (inside + inside) + outside, else in the order of use."""
+
+    class Twice(nn.Module):
+        def forward(self, given: Tensor) -> Tensor:
+            return given * 0.7 + given * 1.3
+
+    model, given = Twice(), x().requires_grad_()
+    slopes = torch.randn(given.shape)
+
+    def gradient() -> Tensor:
+        return torch.autograd.grad(((given + model(given)) * slopes).sum(), given)[0]
+
+    plain = gradient()
+    model.register_full_backward_hook(lambda *_: None)
+    hooked = gradient()
+    assert not torch.equal(plain, hooked)
+    torch.testing.assert_close(plain, hooked)
