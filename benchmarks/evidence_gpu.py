@@ -441,7 +441,7 @@ def tilings(length: int = 16384) -> list[dict[str, Any]]:
     """Sizes of tiles against one another: the times from which `tilings.py` chooses."""
     from regard.sight.kernels import launch
     from regard.sight.kernels.kernel_mask import kernel_call
-    from regard.sight.kernels.tilings import Tiling
+    from regard.sight.kernels.tilings import EvidenceTiling
 
     sizes = [(64, 128, 4, 2), (64, 64, 4, 3), (128, 64, 4, 3), (128, 128, 4, 2), (128, 64, 8, 2)]
     found = []
@@ -455,7 +455,9 @@ def tilings(length: int = 16384) -> list[dict[str, Any]]:
             forward = fastest(query, key, value, flag=flag)[1]
             for tall, size, warps, stages in sizes:
                 for registers in (None, 96, 128, 168):
-                    tiling = Tiling(tall=tall, size=size, warps=warps, stages=stages, registers=registers)
+                    tiling = EvidenceTiling(
+                        tall=tall, size=size, warps=warps, stages=stages, registers=registers
+                    )
                     runs: dict[str, Run] = {
                         "forward": forward,
                         "rows": partial(launch.look, told, tiling=tiling),

@@ -1,8 +1,8 @@
 """Evidence: what is known about the weights of a call without holding them.
 
-Questions are answered together, in one pass, and exactly: as the weights in float64 would answer, but for the rounding
-of float32. The extra memory is linear in the length of the sequence. On a GPU kernels answer what they can (`choose`
-says when); everything else goes over the strips of a call.
+Several questions are answered in one pass, and exactly: as float64 weights would answer, up to the rounding of float32.
+The extra memory is linear in the sequence length. On a GPU Triton kernels answer what they can (`choose_backend`);
+everything else is computed over the strips of a call.
 """
 
 from abc import ABC, abstractmethod
@@ -22,18 +22,22 @@ Answer = TypeVar("Answer")
 
 
 class Question(ABC, Generic[Answer]):
-    """Something asked of every strip of a call."""
+    """Something computed from every strip of a call."""
+
+    @property
+    def parts(self) -> "tuple[Question[Any], ...]":
+        """The questions that are answered instead, where this one is made up of others."""
+        return (self,)
 
     def begin(self, call: Call) -> None:
-        """Strips are coming: make room for what they tell."""
+        """Allocate memory, before the first strip."""
 
-    @abstractmethod
     def take(self, strip: Strip) -> None:
-        """Learn from a strip what there is to learn."""
+        """Add what follows from a strip."""
 
     @abstractmethod
     def answer(self) -> Answer:
-        """What all strips together say."""
+        """The answer, after the last strip, with the batch axes of the call."""
 
 
 def ask(
@@ -42,11 +46,11 @@ def ask(
     level: Float[Tensor, "*batch q"] | None = None,
     room: int | None = None,
 ) -> None:
-    """Answer several questions of a call in one pass; `room` is what a strip may hold, where there are strips.
+    """Answer several questions about a call in one pass; `room` is how many numbers a strip may hold.
 
     `level` is the log-sum-exp of every query, if it is known: on a GPU one pass is then enough for everything.
     """
-    left = list(questions)
+    left = [part for question in questions for part in question.parts]
     if choose_backend(call).way == "kernels":
         from regard.sight.kernels.planner import answer
 
@@ -60,8 +64,8 @@ def ask(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Looks:
-    """How each query looks."""
+class QuerySummary:
+    """How each query spreads its weights."""
 
     logsumexp: Float[Tensor, "*batch q"]  # log Σ exp(score); −∞ when the query may look at nothing
     entropy: Float[Tensor, "*batch q"]  # −Σ w log w, in nats: 0 looks at one key, log k at k alike
@@ -69,13 +73,13 @@ class Looks:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Summary(Looks):
-    """How each query looks, and what each key gets."""
+class Summary(QuerySummary):
+    """How each query spreads its weights, and what each key receives."""
 
     received: Float[Tensor, "*batch k"]  # Σ over the queries of the weight on a key
 
 
-class Looking(Question[Looks]):
+class Looking(Question[QuerySummary]):
     """Log-sum-exp, entropy and largest weight."""
 
     def __init__(self, call: Call) -> None:
@@ -85,11 +89,11 @@ class Looking(Question[Looks]):
         self.peak: Tensor
 
     def begin(self, call: Call) -> None:
-        """Three numbers a query."""
+        """Allocate three numbers per query."""
         self.logsumexp, self.entropy, self.peak = (_zeros(call, call.extent.queries) for _ in range(3))
 
     def take(self, strip: Strip) -> None:
-        """Rows are finished within a strip."""
+        """A strip holds whole rows."""
         rows, share, log_total = (strip.entries, strip.rows), strip.share, strip.total.log()
         self.logsumexp[rows] = log_total + strip.largest  # log 0 = −∞
         inner = torch.linalg.vecdot(strip.parts, strip.below)
@@ -98,12 +102,12 @@ class Looking(Question[Looks]):
         ):  # a score of −∞ is a weight of 0, and 0 · −∞ is NaN
             inner = torch.linalg.vecdot(strip.parts, strip.below.nan_to_num())
         self.entropy[rows] = torch.where(strip.total == 0, 0.0, log_total - inner * share)
-        # The largest part is exp(0), unless scores are no numbers.
+        # The largest part is exp(0), unless scores are NaN.
         self.peak[rows] = torch.where(strip.total.isnan(), torch.nan, share)
 
-    def answer(self) -> Looks:
-        """The three, with the batch axes of the call."""
-        return Looks(
+    def answer(self) -> QuerySummary:
+        """Log-sum-exp, entropy and peak."""
+        return QuerySummary(
             logsumexp=_unflat(self.logsumexp, self.batch),
             entropy=_unflat(self.entropy, self.batch),
             peak=_unflat(self.peak, self.batch),
@@ -111,22 +115,22 @@ class Looking(Question[Looks]):
 
 
 class Receiving(Question[Tensor]):
-    """The mass each key got from all queries together."""
+    """The mass each key receives from all queries together."""
 
     def __init__(self, call: Call) -> None:
         self.batch = call.query.shape[:-2]
         self.received: Tensor
 
     def begin(self, call: Call) -> None:
-        """A number a key."""
+        """Allocate a number per key."""
         self.received = _zeros(call, call.extent.keys)
 
     def take(self, strip: Strip) -> None:
-        """Keys go on receiving from strip to strip."""
+        """Masses are summed over strips."""
         self.received[strip.entries, strip.columns] += torch.bmm(strip.share[:, None], strip.parts).squeeze(1)
 
     def answer(self) -> Float[Tensor, "*batch k"]:
-        """The mass, with the batch axes of the call."""
+        """The mass of each key."""
         return _unflat(self.received, self.batch)
 
 
@@ -136,18 +140,13 @@ class Summing(Question[Summary]):
     def __init__(self, call: Call) -> None:
         self.looking, self.receiving = Looking(call), Receiving(call)
 
-    def begin(self, call: Call) -> None:
-        """Both begin."""
-        self.looking.begin(call)
-        self.receiving.begin(call)
-
-    def take(self, strip: Strip) -> None:
-        """Both take it."""
-        self.looking.take(strip)
-        self.receiving.take(strip)
+    @property
+    def parts(self) -> tuple[Question[Any], ...]:
+        """Queries and keys are answered by themselves."""
+        return (self.looking, self.receiving)
 
     def answer(self) -> Summary:
-        """The four, with the batch axes of the call."""
+        """All four."""
         return Summary(**vars(self.looking.answer()), received=self.receiving.answer())
 
 
@@ -165,13 +164,12 @@ class Ranking(Question[Heaviest]):
         self.keys: Tensor
 
     def begin(self, call: Call) -> None:
-        """So many numbers and positions a query."""
-        count = self.count
-        self.weights = _zeros(call, call.extent.queries, count)
+        """Allocate weights and positions per query."""
+        self.weights = _zeros(call, call.extent.queries, self.count)
         self.keys = torch.full_like(self.weights, -1, dtype=torch.long)
 
     def take(self, strip: Strip) -> None:
-        """The best of each row."""
+        """A strip holds whole rows."""
         found = min(self.count, strip.parts.shape[-1])
         parts, where = strip.parts.topk(found)
         parts = parts * strip.share[..., None]
@@ -180,7 +178,7 @@ class Ranking(Question[Heaviest]):
         self.keys[rows] = torch.where(parts > 0, where + strip.columns.start, -1)
 
     def answer(self) -> Heaviest:
-        """Keys and weights, with the batch axes of the call."""
+        """Keys and weights."""
         return _unflat(self.keys, self.batch), _unflat(self.weights, self.batch)
 
 
@@ -201,7 +199,7 @@ class Pooling(Question[Tensor]):
         self.cells: Tensor
 
     def begin(self, call: Call) -> None:
-        """All cells, and where they end."""
+        """Allocate the cells, and find where columns end."""
         extent = call.extent
         self.cells = _zeros(call, self.height, self.width).double()
         self.band = extent.rows * self.height // extent.queries
@@ -209,7 +207,7 @@ class Pooling(Question[Tensor]):
         self.edges = torch.tensor(edges, device=extent.device)
 
     def take(self, strip: Strip) -> None:
-        """Weights are summed; those that are no numbers make no number of their own cells and of no others."""
+        """Weights are summed over strips; a NaN spoils its own cell and no other."""
         broken = strip.parts.isnan() if bool(strip.total.isnan().any()) else None
         if broken is not None:
             strip = replace(strip, parts=strip.parts.masked_fill(broken, 0.0))
@@ -222,7 +220,7 @@ class Pooling(Question[Tensor]):
             self.cells[strip.entries, bands] += torch.where(count > 0, torch.nan, 0.0)
 
     def _cells(self, strip: Strip) -> tuple[slice, Float[Tensor, "n bands w"]]:
-        """Rows are summed by a product with their shares, columns as differences of a running total in float64."""
+        """Rows are summed by a matrix product, columns as differences of a cumulative sum in float64."""
         first, rows = self._by_band(strip)
         running = torch.nn.functional.pad(rows.double().cumsum(-1), (1, 0))
         at = (self.edges - strip.columns.start).clamp(0, rows.shape[-1])
@@ -244,7 +242,7 @@ class Pooling(Question[Tensor]):
         return first, torch.bmm(chosen.to(strip.parts) * strip.share[:, None], strip.parts)
 
     def answer(self) -> Float[Tensor, "*batch h w"]:
-        """The cells, with the batch axes of the call."""
+        """The cells, averaged over their queries."""
         tall, uneven = divmod(self.queries, self.height)
         heights: int | Tensor = tall
         if uneven:
@@ -314,5 +312,5 @@ def _zeros(call: Call, *sizes: int) -> Tensor:
 
 
 def _unflat(rows: Tensor, batch: tuple[int, ...]) -> Tensor:
-    """[entries, …] with the batch axes of the call, of which any may be 0."""
+    """[entries, …] with the batch axes of the call."""
     return rows.view(*batch, *rows.shape[1:])

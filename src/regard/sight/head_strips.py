@@ -32,7 +32,7 @@ def heads_together(call: Call, *, room: int = ROOM) -> Iterator[HeadStrip]:
     looking: list[Tensor] = []
     for strip in strips(call, room=max(1, room // max(count, 1))):
         some = strip.parts * strip.share[..., None]
-        # Strips take entries in order, so the heads of one follow each other, but not in strips of their own.
+        # Strips hold entries in order, so the heads of one are consecutive, but a strip may hold a part of them.
         for entry, each, total in zip(
             range(strip.entries.start, strip.entries.stop), some, strip.total, strict=True
         ):

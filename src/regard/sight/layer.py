@@ -140,12 +140,12 @@ class Layer:
 
     def _found_logsumexp(self) -> Tensor | None:
         """The log-sum-exp, if the forward pass or an earlier answer gave it."""
-        looks: evidence.Looks | None = self._known.get(("entropy",))
+        looks: evidence.QuerySummary | None = self._known.get(("entropy",))
         return self._logsumexp if looks is None else looks.logsumexp
 
     @property
-    def _looks(self) -> evidence.Looks:
-        found: evidence.Looks = self._answer(("entropy",))
+    def _looks(self) -> evidence.QuerySummary:
+        found: evidence.QuerySummary = self._answer(("entropy",))
         return found
 
     def _answer(self, question: tuple[str, *tuple[int, ...]]) -> Any:

@@ -1,4 +1,4 @@
-"""The log-sum-exp of a forward pass. Torch's fused kernels find it for their backward, so that nobody need do it twice."""
+"""Captures the log-sum-exp that torch's fused kernels compute in the forward pass for their backward."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.sight.kernels.backend import within_reach
 
 _aten = torch.ops.aten
-# Kernels whose second answer it is, and where the argument stands that asks for it, if it must be asked for.
-_TELLING: dict[Any, int | None] = {
+# Operators whose second output it is, and the index of the argument that requests it, if there is one.
+_OPERATORS: dict[Any, int | None] = {
     _aten._scaled_dot_product_cudnn_attention.default: 4,
     _aten._scaled_dot_product_efficient_attention.default: 4,
     _aten._scaled_dot_product_flash_attention.default: None,
@@ -18,23 +18,23 @@ _TELLING: dict[Any, int | None] = {
 
 
 class LogSumExpCapture(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it is entered, `level` is what the latest fused kernel says: log Σ exp(score) of each query, or None."""
+    """While entered, `level` is log Σ exp(score) of each query from the latest fused kernel, or None."""
 
     level: Tensor | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Ask along, where a kernel wants to be asked."""
-        if func not in _TELLING:
+        """Request the log-sum-exp from the operators that compute it on request."""
+        if func not in _OPERATORS:
             return func(*args, **(kwargs or {}))
-        asked = _TELLING[func]
-        if asked is not None:
-            args = (*args[:asked], True, *args[asked + 1 :])
+        at = _OPERATORS[func]
+        if at is not None:
+            args = (*args[:at], True, *args[at + 1 :])
         found = func(*args, **(kwargs or {}))
         self.level = found[1]
         return found
 
     def of(self, query: Tensor) -> Tensor | None:
-        """The level of these queries, [..., queries]; None if no kernel told."""
+        """The log-sum-exp of these queries, [..., queries]; None if no kernel computed it."""
         shape, level = query.shape[:-1], self.level
         if level is None:
             return None
@@ -43,14 +43,14 @@ class LogSumExpCapture(TorchDispatchMode):  # type: ignore[no-untyped-call]
             level = level.squeeze(-1)
         if level.shape[:-1] != shape[:-1] or level.shape[-1] < shape[-1]:
             return None
-        return level[..., : shape[-1]]  # some fill up to a whole tile
+        return level[..., : shape[-1]]  # some kernels pad to a whole tile
 
 
 def capture_useful(query: Tensor) -> bool:
-    """Whether evidence of such a query could make use of it."""
+    """Whether evidence of such a query could make use of the log-sum-exp."""
     return query.ndim == 4 and within_reach(query)
 
 
 def computed_anyway(*parts: Tensor) -> bool:
-    """Whether kernels tell it unasked: a backward pass will want it."""
+    """Whether the forward pass computes it in any case, for a backward pass."""
     return torch.is_grad_enabled() and any(part.requires_grad for part in parts)

@@ -1,8 +1,8 @@
 """Measures: what kind of head is this, in numbers that need no matrix.
 
-Each goes over the strips of a call once, alone or as a `Question` among others. A query that may look at nothing
-contributes nothing. `offset` is where the first query stands among the keys, as in `causal`; left out, the queries are
-the last of the keys, as they are in self-attention with and without a cache.
+Each is computed in one pass over the strips of a call, alone or as a `Question` among others. A query that may look at
+nothing contributes nothing. `offset` is the position of the first query among the keys, as in `causal`; by default the
+queries are the last of the keys, as in self-attention with and without a cache.
 """
 
 from abc import abstractmethod
@@ -67,29 +67,29 @@ def induction(
 
 
 class Gauging(Question[Reading]):
-    """A mass of each query, over some of its keys."""
+    """A sum over the keys of each query."""
 
     def __init__(self, call: Call, *, offset: int | None = None) -> None:
         self.batch, self.extent = call.query.shape[:-2], call.extent
-        self.offset = _standing(call, offset)
+        self.offset = _first_position(call, offset)
         wide = torch.promote_types(call.query.dtype, torch.float32)
         sizes = (self.batch.numel(), self.extent.queries)
         self.each = torch.zeros(sizes, dtype=wide, device=self.extent.device)
         self.counted = torch.zeros_like(self.each, dtype=torch.bool)
 
     @abstractmethod
-    def gauge(self, strip: Strip, standing: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """A sum over the parts of each row and whether it counts, for queries standing at, and keys of, positions."""
+    def gauge(self, strip: Strip, positions: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """A sum over the parts of each row, and whether it counts; the positions are those of queries and keys."""
 
     def take(self, strip: Strip) -> None:
-        """Rows are finished within a strip."""
+        """A strip holds whole rows."""
         rows = (strip.entries, strip.rows)
-        standing, columns = self.extent.rows[strip.rows] + self.offset, self.extent.columns[strip.columns]
-        total, self.counted[rows] = self.gauge(strip, standing, columns)
+        positions, columns = self.extent.rows[strip.rows] + self.offset, self.extent.columns[strip.columns]
+        total, self.counted[rows] = self.gauge(strip, positions, columns)
         self.each[rows] = total * strip.share
 
     def answer(self) -> Reading:
-        """The reading, with the batch axes of the call."""
+        """The number of each query."""
         sizes = (*self.batch, self.extent.queries)
         return Reading(each=self.each.view(sizes), counted=self.counted.view(sizes))
 
@@ -97,9 +97,9 @@ class Gauging(Question[Reading]):
 class Reaching(Gauging):
     """How far each query looks."""
 
-    def gauge(self, strip: Strip, standing: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+    def gauge(self, strip: Strip, positions: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Σ_j part_ij |i + offset − j|."""
-        away = (standing[:, None] - columns).abs().to(strip.parts)
+        away = (positions[:, None] - columns).abs().to(strip.parts)
         return (strip.parts * away).sum(-1), strip.total > 0
 
 
@@ -110,9 +110,9 @@ class Shifting(Gauging):
         super().__init__(call, offset=offset)
         self.ahead = ahead
 
-    def gauge(self, strip: Strip, standing: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+    def gauge(self, strip: Strip, positions: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
         """The part at i + offset + ahead."""
-        return _mass(strip, columns == standing[:, None] + self.ahead)
+        return _mass(strip, columns == positions[:, None] + self.ahead)
 
 
 class Inducing(Gauging):
@@ -134,16 +134,16 @@ class Inducing(Gauging):
         spread = pad_axes(tokens.to(self.extent.device), axes, tail=1).expand(*self.batch, keys)
         self.tokens = spread.reshape(self.batch.numel(), keys)
 
-    def gauge(self, strip: Strip, standing: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+    def gauge(self, strip: Strip, positions: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Σ_j part_ij where token_{j−1} = token_i and j ≤ i."""
         tokens = self.tokens[strip.entries]
-        same = tokens[:, standing, None] == tokens[:, None, columns - 1]
-        return _mass(strip, same & (columns >= 1) & (columns <= standing[:, None]))
+        same = tokens[:, positions, None] == tokens[:, None, columns - 1]
+        return _mass(strip, same & (columns >= 1) & (columns <= positions[:, None]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sinks:
-    """Keys that draw mass whatever is asked (Xiao 2024)."""
+    """Keys that receive mass from queries of every kind (Xiao 2024)."""
 
     shares: Float[Tensor, "*batch k"]  # of all the mass a head gives, the part each key gets
     first: Float[Tensor, "*batch"]  # the part that the first `count` keys get
@@ -157,7 +157,7 @@ class Sinks:
                 f"sinks(count={count}, above={above}): at least one key, and a share from 0 to below 1"
             )
         shares = received / received.sum(-1, keepdim=True)
-        shares = torch.where(received > 0, shares, 0.0)  # a head in which nobody looks has no sinks
+        shares = torch.where(received > 0, shares, 0.0)  # a head without any weights has no sinks
         return cls(shares=shares, first=shares[..., :count].sum(-1), keys=shares > above)
 
     @property
@@ -181,20 +181,20 @@ def _asked(call: Call, question: Question[Reading], room: int | None) -> Reading
 
 def _mass(strip: Strip, chosen: Tensor) -> tuple[Tensor, Tensor]:
     """The parts of the chosen pairs, and whether any of these may look."""
-    # A hidden pair has no part and stands far below; in a row whose every score is that low, level with the others.
-    # A part alone would not tell: that of a pair which may look can be too small for a float.
+    # A hidden pair has no part and a very low score; in a row of very low scores, one like the others. The part alone
+    # does not decide: that of a visible pair may underflow to 0.
     visible = (strip.below > -1e29) & ((strip.parts > 0) | (strip.below < -80))
     chosen = chosen & visible
     return (strip.parts * chosen).sum(-1), chosen.any(-1)
 
 
-def _standing(call: Call, offset: int | None) -> int:
+def _first_position(call: Call, offset: int | None) -> int:
     if offset is not None:
         return offset
     queries, keys = call.extent.queries, call.extent.keys
     if queries > keys:
         raise RegardError(
-            f"{queries} queries cannot be the last of {keys} keys: say where the first stands, offset=0 where both "
+            f"{queries} queries cannot be the last of {keys} keys: give the position of the first, offset=0 where both "
             "begin together"
         )
     return keys - queries

@@ -1,7 +1,7 @@
 """The weights of a call, a strip of queries at a time, so that they are never all in memory.
 
-A strip holds whole rows of softmax, so everything said of it is exact. Keys that the band of a causal or windowed
-mask hides from every query of a strip are left out of it.
+A strip holds whole rows of the softmax, so everything computed from it is exact. Keys that the band of a causal or
+windowed mask hides from every query of a strip are left out of it.
 """
 
 import math
@@ -18,14 +18,14 @@ from regard.attention.reach import pad_axes
 from regard.attention.scores import Additive, share
 
 ROOM = 1 << 20  # numbers in a strip: four megabytes of float32, enough rows for a fast product
-ROOM_ON_GPU = 1 << 24  # the device would be done with less before the next strip is asked for
+ROOM_ON_GPU = 1 << 24  # smaller strips would be done before the next is launched
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Strip:
     """Some rows of the weights of some entries of the batch: parts / total.
 
-    Valid until the next strip is asked for, which is written into the same memory.
+    Valid until the next strip, which is written into the same memory.
     """
 
     entries: slice  # of the batch axes, flattened
@@ -40,7 +40,7 @@ class Strip:
 
     @property
     def share(self) -> Float[Tensor, "n r"]:
-        """1 / total, or 0 when the query may look at nothing or its weights are no numbers (their parts are NaN)."""
+        """1 / total, or 0 when the query may look at nothing or its parts are NaN."""
         return torch.where(self.total > 0, self.total.reciprocal(), 0.0)
 
 
@@ -51,7 +51,7 @@ def strips(call: Call, rows: slice | None = None, *, room: int | None = None) ->
     extent, batch = call.extent, call.query.shape[:-2]
     entries, keys = batch.numel(), extent.keys
     rows = slice(0, extent.queries) if rows is None else rows
-    with torch.no_grad():  # not around the whole: whoever goes over the strips keeps the mode they are in
+    with torch.no_grad():  # not around the whole: the caller's grad mode stays as it is between strips
         query, key, vector = _mapped(call)
     band = (None, None) if call.mask is None else call.mask.band(extent)
     height = max(1, min(rows.stop - rows.start, room // max(keys, 1)))
@@ -76,7 +76,7 @@ def strips(call: Call, rows: slice | None = None, *, room: int | None = None) ->
 
 
 def _mapped(call: Call) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Query (with the scale in it) and key in the space where they meet, batch axes flattened; v if additive."""
+    """Query (multiplied by the scale) and key as the score maps them, batch axes flattened; v if additive."""
     wide = torch.promote_types(call.query.dtype, torch.float32)
     query = call.score.map_query(call.query.detach().to(wide))
     key = share(call.score.map_key(call.key.detach().to(wide)), query)
@@ -110,7 +110,7 @@ def _strip(
             parts.masked_fill_(hidden, 0.0)
         total = parts.sum(-1)
         broken = total.isnan()
-        if bool(broken.any()):  # a sum that is no number leaves no weight of its row one
+        if bool(broken.any()):  # a row whose sum is NaN has NaN weights
             parts.masked_fill_(broken[..., None], torch.nan)
             if hidden is not None:
                 parts.masked_fill_(hidden, 0.0)
@@ -136,7 +136,9 @@ def _hidden_and_added(call: Call, rows: slice, columns: slice) -> tuple[Tensor |
     if call.bias is not None:
         wide = torch.promote_types(call.query.dtype, torch.float32)
         bias = call.bias.block(extent.rows[rows], extent.columns[columns], extent).detach().to(wide)
-        bias = bias.reshape(*([1] * (axes + 2 - bias.ndim)), *bias.shape)  # a bias is lined up at the right
+        bias = bias.reshape(
+            *([1] * (axes + 2 - bias.ndim)), *bias.shape
+        )  # a bias is aligned at its last axes
         forbidden = bias == -torch.inf
         hidden = forbidden if hidden is None else hidden | forbidden
         added = bias.masked_fill(forbidden, 0.0)
@@ -144,7 +146,7 @@ def _hidden_and_added(call: Call, rows: slice, columns: slice) -> tuple[Tensor |
 
 
 def _of_entries(matrix: Tensor, batch: torch.Size, some: slice) -> Tensor:
-    """The matrices of some flattened batch entries, from one that may be the same for many."""
+    """The matrices of some flattened batch entries, from one that may be broadcast over the batch."""
     if matrix.shape[:-2].numel() == 1:
         return matrix.reshape(1, *matrix.shape[-2:])
     index = torch.arange(some.start, some.stop, device=matrix.device)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from regard import ALiBi, Call, causal, documents, lengths, watch, window
 from regard.sight import evidence, logsumexp
 from regard.sight.kernels.kernel_mask import kernel_call
-from regard.sight.kernels.tilings import Tiling
+from regard.sight.kernels.tilings import EvidenceTiling
 from regard.sight.layer import Layer
 
 pytestmark = pytest.mark.triton
@@ -74,7 +74,7 @@ def test_tiles_of_every_shape(sizes: tuple[int, int, int]) -> None:
     tall, size, warps = sizes
     call = random_call(causal(), torch.float16)
     told, weights = kernel_call(call), written(call).flatten(0, 1)
-    tiling = Tiling(tall=tall, size=size, warps=warps, stages=2)
+    tiling = EvidenceTiling(tall=tall, size=size, warps=warps, stages=2)
     found = launch.single_pass(told, launch.look(told).level, tiling=tiling)
     close(found.entropy, -torch.special.xlogy(weights, weights).sum(-1))
     close(found.received, weights.sum(-2), atol=2e-5)
@@ -108,7 +108,7 @@ def test_nan_that_is_looked_at_is_told() -> None:
 
 def test_the_forward_pass_tells_it_and_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        logsumexp._TELLING, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None
+        logsumexp._OPERATORS, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None
     )
     dtype = torch.float16 if torch.get_default_device().type == "cuda" else torch.float32
 

@@ -1,4 +1,4 @@
-"""Whether the kernels answer what is asked of a call, or strips do."""
+"""Whether evidence of a call is computed by Triton kernels or over strips."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +12,7 @@ from regard.sight.kernels.kernel_mask import obstacle
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """Where evidence is computed, and why; printing it is what it is for."""
+    """What computes the evidence of a call, and why; made to be printed."""
 
     way: Literal["kernels", "strips"]
     why: str
@@ -22,7 +22,7 @@ class Backend:
 
 
 def choose_backend(call: Call) -> Backend:
-    """Where evidence of a call is computed. Nothing decides but the call and what is installed."""
+    """What computes the evidence of a call. Depends on the call and on what is installed, on nothing else."""
     if not within_reach(call.query):
         return Backend(way="strips", why=f"the call is on the {call.query.device.type}, kernels run on CUDA")
     if not TRITON_INSTALLED:
@@ -36,5 +36,5 @@ def choose_backend(call: Call) -> Backend:
 
 
 def within_reach(query: Tensor) -> bool:
-    """Whether kernels can run where this is."""
+    """Whether kernels can run on the device of this tensor."""
     return query.is_cuda or TRITON_INTERPRETED

@@ -18,7 +18,7 @@ def cells_kernel(
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr,
 ):  # fmt: skip
     """A tile of the rectangle. `query`, `key` and the ids of documents hold the chosen positions only."""
-    queries, keys, pairs = sides(
+    queries, keys, scoring = sides(
         query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
         heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     )  # fmt: skip
@@ -26,7 +26,7 @@ def cells_kernel(
     tiles = tl.cdiv(query_count, TALL) * across
     entry = tl.program_id(0) // tiles
     y, x = tl.program_id(0) % tiles // across, tl.program_id(0) % tiles % across
-    batch, head, kv_head = heads_of(entry, pairs, False)
+    batch, head, kv_head = heads_of(entry, scoring, False)
     row = y * TALL + tl.arange(0, TALL)
     column = x * SIZE + tl.arange(0, SIZE)
     scores = exact(queries, keys, batch, head, kv_head, y * TALL, x * SIZE, TALL, SIZE, WIDTH, ROOM)
@@ -41,10 +41,10 @@ def cells_kernel(
     slope = None
     if slopes is not None:
         slope = tl.load(slopes + entry)
-    _, _, first_key, last_key = limits(entry, queries, keys, pairs, False)
+    _, _, first_key, last_key = limits(entry, queries, keys, scoring, False)
     nearest, farthest = reach(i, first_key, last_key, low, high)
     total = tl.load(level + entry.to(tl.int64) * query_count + row, mask=row < query_count, other=0.0)
-    scores = biased(scores, pairs, slope, i[:, None], j[None, :])
+    scores = biased(scores, scoring, slope, i[:, None], j[None, :])
     seen = meeting(j, nearest, farthest, mine, theirs) & (total > -float("inf"))[:, None]
     found = tl.where(seen, tl.exp2(scores - total[:, None]), 0.0)
     at = (entry.to(tl.int64) * query_count + row)[:, None] * key_count + column[None, :]

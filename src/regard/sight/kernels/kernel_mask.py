@@ -1,6 +1,6 @@
-"""A call in the terms of a kernel: a band, a range of queries and of keys an entry, ids of documents, slopes.
+"""A call as the evidence kernels take it: a band, ranges of queries and keys, document ids, ALiBi slopes.
 
-What cannot be said in these terms is said so, by name, and goes over strips instead.
+`obstacle` names what cannot be put that way; such calls are computed over strips.
 """
 
 import math
@@ -19,13 +19,13 @@ from regard.attention.reach import Extent, Reach, pad_axes
 from regard.attention.scores import Additive, Dot, ScaledDot
 from regard.sight.selection import _ChosenBias, _ChosenMask, _pick
 
-WIDEST = 256  # numbers in a query: beyond, a tile does not fit into the memory of a multiprocessor
+WIDEST = 256  # numbers in a query: a larger tile does not fit into shared memory
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Documents:
-    """Ids that must be equal; `share` entries of the batch after one another have the same."""
+    """Ids that must be equal for a pair to look; `share` consecutive entries have the same ids."""
 
     query_ids: Int[Tensor, "n q"]
     key_ids: Int[Tensor, "n k"]
@@ -52,19 +52,17 @@ class Documents:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KernelCall:
-    """All that a kernel needs. An entry is one head of one sequence."""
+    """Everything that a kernel needs of a call. An entry is one head of one sequence."""
 
     query: Float[Tensor, "b h q d"]
     key: Float[Tensor, "b g k d"]
     scale: float  # of the product, so that 2^score is what softmax sums
     low: int | None  # limits of j − i
     high: int | None
-    ranges: Int[Tensor, "entries 4"] | None = (
-        None  # first query, one past the last, first key, one past the last
-    )
+    ranges: Int[Tensor, "entries 4"] | None = None  # first query, one past the last, and the same for keys
     documents: Documents | None = None
     slopes: Float[Tensor, " entries"] | None = None
-    shift: int = 0  # where the first query stands, for the slopes
+    shift: int = 0  # position of the first query, for the slopes
 
     @property
     def entries(self) -> int:
@@ -72,17 +70,17 @@ class KernelCall:
         return self.query.shape[0] * self.query.shape[1]
 
     def of(self, rows: Int[Tensor, " r"]) -> "KernelCall":
-        """The same of some queries; the kernel is told where they stand."""
+        """The same for some queries; the kernel takes their positions as an argument."""
         packed, ranges = self.documents, self.ranges
         if packed is not None:
             packed = replace(packed, query_ids=packed.query_ids[:, rows].contiguous())
-        if ranges is None:  # of the queries that there were
+        if ranges is None:  # kernels would otherwise count the chosen queries
             whole = [0, self.query.shape[-2], 0, self.key.shape[-2]]
             ranges = torch.tensor([whole], dtype=torch.int32, device=rows.device).repeat(self.entries, 1)
         return replace(self, query=self.query[:, :, rows], ranges=ranges, documents=packed)
 
     def on(self, columns: Int[Tensor, " c"]) -> "KernelCall":
-        """The same over some keys, once the ranges of all are known."""
+        """The same over some keys; `of` must have set the ranges."""
         packed = self.documents
         if packed is not None:
             packed = replace(packed, key_ids=packed.key_ids[:, columns].contiguous())
@@ -90,7 +88,7 @@ class KernelCall:
 
 
 def obstacle(call: Call) -> str | None:
-    """What about a call cannot be told to a kernel; None when all can."""
+    """Why no kernel can compute evidence of a call, or None."""
     extent, width = call.extent, call.query.shape[-1]
     if isinstance(call.score, Additive):
         return "the additive score is no product of query and key"
@@ -110,7 +108,7 @@ def obstacle(call: Call) -> str | None:
 
 @torch.no_grad()
 def kernel_call(call: Call) -> KernelCall:
-    """A call without obstacle, in the terms of a kernel."""
+    """A call that has no obstacle, as the kernels take it."""
     query, key = call.query.detach(), call.key.detach()
     if not isinstance(call.score, Dot | ScaledDot):  # mapped in float32, as everywhere in evidence
         query, key = call.score.map_query(query.float()), call.score.map_key(key.float())
@@ -133,7 +131,7 @@ def kernel_call(call: Call) -> KernelCall:
         query=_four_axes(query),
         key=_four_axes(key),
         scale=scale,
-        low=None if low is None else max(low, -extent.queries),  # limits of 32 bits, whatever was asked
+        low=None if low is None else max(low, -extent.queries),  # so that limits fit into 32 bits
         high=None if high is None else min(max(high, -extent.queries), extent.keys),
         ranges=None
         if reach.queries is None and reach.keys is None
@@ -145,7 +143,7 @@ def kernel_call(call: Call) -> KernelCall:
 
 
 def _leaves(mask: Mask | None) -> list[Mask] | None:
-    """The masks of which all must allow a pair, each one that a kernel can be told; None when some cannot."""
+    """The masks of a conjunction, if kernels support all of them; otherwise None."""
     match mask:
         case None:
             return []
@@ -165,7 +163,7 @@ def _bare(leaf: Mask) -> Mask:
 
 
 def _ranges(reach: Reach, batch: torch.Size) -> Tensor:
-    """Where the queries that count begin and end, and the keys: lengths leave a run of both."""
+    """The first and last query and key that lengths leave, for each entry."""
     limits = []
     for part, count in ((reach.queries, reach.extent.queries), (reach.keys, reach.extent.keys)):
         where = torch.arange(count, device=reach.extent.device, dtype=torch.int32)
@@ -199,7 +197,7 @@ def _documents(leaf: Mask, batch: torch.Size, extent: Extent) -> Documents:
 
 
 def _slopes(bias: Bias) -> tuple[Tensor, int] | None:
-    """The slope of each head and where the first query stands, for a bias of −slope · |i + shift − j|."""
+    """Slopes and shift of a bias −slope · |i + shift − j|; None for any other bias."""
     match bias:
         case ALiBi():
             return bias.slopes(), 0
@@ -216,7 +214,7 @@ def _slopes(bias: Bias) -> tuple[Tensor, int] | None:
 
 
 def _four_axes(tensor: Tensor) -> Tensor:
-    """[..., h, n, d] → [b, h, n, d], the last axis without gaps."""
+    """[..., h, n, d] → [b, h, n, d], the last axis contiguous."""
     if tensor.ndim != 4:
         tensor = tensor.flatten(0, -4) if tensor.ndim > 4 else tensor[(None,) * (4 - tensor.ndim)]
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()

@@ -44,7 +44,7 @@ def flush(got, band, sums, cells, height, queries, column, MAP: tl.constexpr, SE
 @triton.jit
 @no_type_check
 def gather(
-    k, queries, keys, pairs, block, level, begin, end, got, band, edge, sums, cells, height, column,
+    k, queries, keys, scoring, block, level, begin, end, got, band, edge, sums, cells, height, column,
     MASKED: tl.constexpr, MAP: tl.constexpr, BANDED: tl.constexpr, SEGMENTS: tl.constexpr, LANES: tl.constexpr,
     STAGES: tl.constexpr,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
@@ -55,7 +55,7 @@ def gather(
         scores = products(k, keys, queries, block, start, TALL, SIZE, WIDTH, ROOM, EXACT)
         row = start + tl.arange(0, SIZE)
         total = tl.load(level + row, mask=row < queries.count, other=0.0) if MASKED else tl.load(level + row)
-        scores = biased(scores, pairs, block.slope, row[None, :], block.position[:, None])
+        scores = biased(scores, scoring, block.slope, row[None, :], block.position[:, None])
         weights = tl.exp2(scores - total[None, :])
         if MASKED:
             weights = tl.where(visible(block, queries, row), weights, 0.0)
@@ -102,11 +102,11 @@ def keys_kernel(
     """What TALL keys get from the queries of one head. MAP: 0 none, bands of queries 1 of whole tiles, 2 at most two in
     a tile, 3 many.
     """
-    queries, keys, pairs = sides(
+    queries, keys, scoring = sides(
         query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
         heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     )  # fmt: skip
-    block = owned(keys, queries, pairs, None, beside, True, TALL, SIZE)
+    block = owned(keys, queries, scoring, None, beside, True, TALL, SIZE)
     k = own_tile(keys, block, TALL, WIDTH, ROOM, EXACT)
     got = tl.zeros([TALL, LANES], tl.float32)
     sums = tl.zeros([TALL, LANES], tl.float32)
@@ -124,7 +124,7 @@ def keys_kernel(
     for part in tl.static_range(3):
         begin, end = part_of(block.start, block.open_start, block.open_stop, block.stop, part)
         got, band, edge, sums = gather(
-            k, queries, keys, pairs, block, level, begin, end, got, band, edge, sums, place, height, column,
+            k, queries, keys, scoring, block, level, begin, end, got, band, edge, sums, place, height, column,
             part != 1, MAP, BANDED, SEGMENTS, LANES, STAGES,
             TALL, SIZE, WIDTH, ROOM, EXACT,
         )  # fmt: skip

@@ -15,7 +15,14 @@ from regard.sight.kernels.kernel_mask import KernelCall
 from regard.sight.kernels.keys import keys_kernel
 from regard.sight.kernels.rows import rows_kernel
 from regard.sight.kernels.single_pass import settle_kernel, single_pass_kernel
-from regard.sight.kernels.tilings import Pass, Tiling, bands_in_tiles, columns_in_tile, room_of, tiling_of
+from regard.sight.kernels.tilings import (
+    EvidenceTiling,
+    Pass,
+    bands_in_tiles,
+    columns_in_tile,
+    room_of,
+    tiling_of,
+)
 from regard.sight.kernels.top_bunches import sift_kernel
 
 CACHED = 16 * 2**20  # bytes of keys, of the 60 MB that the cache of an H200 holds
@@ -25,7 +32,7 @@ _GRAIN = 16  # keys whose masses a warp can sum alone
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
+class QueryEvidence:
     """What is known of each query; `keys` and `weights` are its top keys, if they were asked for."""
 
     level: Float[Tensor, "entries q"]  # log2 Σ 2^score
@@ -51,8 +58,8 @@ def look(
     *,
     top: int = 0,
     positions: Tensor | None = None,
-    tiling: Tiling | None = None,
-) -> Rows:
+    tiling: EvidenceTiling | None = None,
+) -> QueryEvidence:
     """Loop over the keys of every query. `positions` are those of the queries, if they are not 0, 1, 2 …
 
     A known level makes it cheaper. With `top` up to FEW nothing but the top keys is found then; a longer list makes no
@@ -70,7 +77,7 @@ def look(
         1 << max(top - 1, 0).bit_length(),
     )
     each = torch.empty(3, *shape, device=device)
-    rows = Rows(
+    rows = QueryEvidence(
         level=each[0] if level is None else level,
         entropy=each[1],
         peak=each[2],
@@ -96,7 +103,11 @@ def look(
 
 
 def collect(
-    call: KernelCall, level: Tensor, size: tuple[int, int] | None = None, *, tiling: Tiling | None = None
+    call: KernelCall,
+    level: Tensor,
+    size: tuple[int, int] | None = None,
+    *,
+    tiling: EvidenceTiling | None = None,
 ) -> tuple[Float[Tensor, "entries k"], Float[Tensor, "entries h w"]]:
     """The mass that every key received and, with a `size`, that in the cells of a map of so many rows and columns."""
     queries, keys, entries = call.query.shape[-2], call.key.shape[-2], call.entries
@@ -141,13 +152,17 @@ def fits_single_pass(call: KernelCall, size: tuple[int, int] | None) -> bool:
 
 
 def single_pass(
-    call: KernelCall, level: Tensor, size: tuple[int, int] | None = None, *, tiling: Tiling | None = None
+    call: KernelCall,
+    level: Tensor,
+    size: tuple[int, int] | None = None,
+    *,
+    tiling: EvidenceTiling | None = None,
 ) -> Everything:
     """Everything in one pass over the keys of every query, of which the log-sum-exp is known."""
     query, keys, entries = call.query, call.key.shape[-2], call.entries
     queries = query.shape[-2]
     height, width = size or (0, 0)
-    tiling = tiling or tiling_of(call, "once", size)
+    tiling = tiling or tiling_of(call, "single pass", size)
     rows = torch.empty(2, entries, queries, device=query.device)
     count = entries * (keys + height * width)
     raw = torch.zeros(count, dtype=torch.int64, device=query.device)
@@ -198,7 +213,7 @@ def exact(call: KernelCall) -> bool:
 
 
 def _shared(
-    call: KernelCall, tiling: Tiling | None = None, *, owner: Literal["queries", "keys"] = "queries"
+    call: KernelCall, tiling: EvidenceTiling | None = None, *, owner: Literal["queries", "keys"] = "queries"
 ) -> tuple[Any, ...]:
     """The arguments that all kernels begin with. A tiling adds what kernels that loop over tiles need."""
     query, key, packed = call.query, call.key, call.documents
@@ -218,7 +233,7 @@ def _shared(
     )  # fmt: skip
 
 
-def _compiled(call: KernelCall, tiling: Tiling) -> dict[str, Any]:
+def _compiled(call: KernelCall, tiling: EvidenceTiling) -> dict[str, Any]:
     """What kernels that loop over tiles are compiled for."""
     sizes = {"TALL": tiling.tall, "SIZE": tiling.size, "WIDTH": call.query.shape[-1], "ROOM": room_of(call)}
     return {**sizes, "STAGES": tiling.stages, "num_warps": tiling.warps, "maxnreg": tiling.registers}
@@ -251,7 +266,7 @@ def _device_of(tensor: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(tensor.device)
 
 
-def _descriptor(tensor: Tensor, call: KernelCall, tiling: Tiling) -> TensorDescriptor | None:
+def _descriptor(tensor: Tensor, call: KernelCall, tiling: EvidenceTiling) -> TensorDescriptor | None:
     """How the copy engine finds a tile; None for a tensor it cannot read: it wants multiples of 16 bytes."""
     size, strides = tensor.element_size(), tensor.stride()[:3]
     if not tiling.described or tensor.data_ptr() % 16 or any(s * size % 16 or s == 0 for s in strides):

@@ -1,4 +1,4 @@
-"""Questions put to the kernels: as few passes as their answers need."""
+"""Answers questions about a call with as few kernel passes as they need."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.sight.evidence import Looking, Pooling, Question, Ranking, Receiving, Summing
+from regard.sight.evidence import Looking, Pooling, Question, Ranking, Receiving
 from regard.sight.kernels import launch
 from regard.sight.kernels.kernel_mask import kernel_call
 
@@ -16,29 +16,25 @@ from regard.sight.kernels.kernel_mask import kernel_call
 def answer(
     call: Call, questions: Sequence[Question[Any]], level: Float[Tensor, "*batch q"] | None = None
 ) -> list[Question[Any]]:
-    """Answer what the kernels know; the questions that are left are for the strips.
+    """Answer what kernels can; return the questions that must go over strips.
 
-    When the log-sum-exp is known, one pass is enough for queries, keys and a map. Otherwise queries take one pass,
-    which finds it, and keys another. A map whose cells are not of whole tiles takes a pass of its own.
+    When the log-sum-exp is known, one pass is enough for queries, keys and a map. Otherwise a pass over queries finds
+    it, and one over keys follows. A map whose cells are not of whole tiles takes a pass of its own.
     """
-    looking = [
-        q.looking if isinstance(q, Summing) else q for q in questions if isinstance(q, Looking | Summing)
-    ]
-    receiving = [
-        q.receiving if isinstance(q, Summing) else q for q in questions if isinstance(q, Receiving | Summing)
-    ]
+    looking = [q for q in questions if isinstance(q, Looking)]
+    receiving = [q for q in questions if isinstance(q, Receiving)]
     ranking = [q for q in questions if isinstance(q, Ranking) and q.count <= launch.MOST]
     pooling = [q for q in questions if isinstance(q, Pooling)]
     answered = {id(q) for q in (*looking, *receiving, *ranking, *pooling)}
-    left = [q for q in questions if not isinstance(q, Summing) and id(q) not in answered]
+    left = [q for q in questions if id(q) not in answered]
     if not answered:
         return left
-    told, count = kernel_call(call), max((q.count for q in ranking), default=0)
-    level = None if level is None else level.reshape(told.entries, -1)
+    problem, count = kernel_call(call), max((q.count for q in ranking), default=0)
+    level = None if level is None else level.reshape(problem.entries, -1)
     known = None if level is None else level * math.log2(math.e)
-    at_once = known is not None and launch.fits_single_pass(told, None) and bool(receiving or pooling)
+    at_once = known is not None and launch.fits_single_pass(problem, None) and bool(receiving or pooling)
     if known is None or count > launch.FEW or (not at_once and looking):
-        rows = launch.look(told, None if count else known, top=count)
+        rows = launch.look(problem, None if count else known, top=count)
         _rank(ranking, rows)
         known = rows.level if known is None else known
         for asked in looking:
@@ -46,17 +42,17 @@ def answer(
             asked.entropy, asked.peak = rows.entropy, rows.peak
         looking = []
     elif ranking:
-        _rank(ranking, launch.look(told, known, top=count))
+        _rank(ranking, launch.look(problem, known, top=count))
     size = next(
-        ((q.height, q.width) for q in pooling if launch.fits_single_pass(told, (q.height, q.width))), None
+        ((q.height, q.width) for q in pooling if launch.fits_single_pass(problem, (q.height, q.width))), None
     )
     size = size if at_once else None
     received: Tensor | None = None
     for pooled in pooling:
         if (pooled.height, pooled.width) != size:
-            received, pooled.cells = launch.collect(told, known, (pooled.height, pooled.width))
+            received, pooled.cells = launch.collect(problem, known, (pooled.height, pooled.width))
     if level is not None and at_once and (looking or size or received is None):
-        found = launch.single_pass(told, known, size)
+        found = launch.single_pass(problem, known, size)
         received = found.received
         for asked in looking:
             asked.logsumexp, asked.entropy, asked.peak = level, found.entropy, found.peak
@@ -65,12 +61,12 @@ def answer(
                 pooled.cells = found.cells
     for got in receiving:
         if received is None:
-            received = launch.collect(told, known)[0]
+            received = launch.collect(problem, known)[0]
         got.received = received
     return left
 
 
-def _rank(ranking: Sequence[Ranking], rows: launch.Rows) -> None:
+def _rank(ranking: Sequence[Ranking], rows: launch.QueryEvidence) -> None:
     for ranked in ranking:
         ranked.keys = rows.keys[..., : ranked.count].contiguous()
         ranked.weights = rows.weights[..., : ranked.count].contiguous()

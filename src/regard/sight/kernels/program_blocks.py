@@ -21,7 +21,7 @@ class Side(NamedTuple):
     ids: Any  # of documents, [entries / share, position], or None
 
 
-class Pairs(NamedTuple):
+class Scoring(NamedTuple):
     """How a query and a key are scored, and when the query may look at the key: low ≤ key − query ≤ high, and so on."""
 
     ranges: Any  # [entries, 4]: first query, one past the last, first key, one past the last; or None
@@ -73,28 +73,30 @@ def sides(
     return (
         Side(query, query_descriptor, stride_qb, stride_qh, stride_qn, queries, query_ids),
         Side(key, key_descriptor, stride_kb, stride_kh, stride_kn, keys, key_ids),
-        Pairs(ranges, spans, slopes, heads, groups, share, scale, shift, low, high),
+        Scoring(ranges, spans, slopes, heads, groups, share, scale, shift, low, high),
     )
 
 
 @triton.jit
 @no_type_check
-def owned(side, others, pairs, positions, beside, KEYS: tl.constexpr, TALL: tl.constexpr, SIZE: tl.constexpr):
+def owned(
+    side, others, scoring, positions, beside, KEYS: tl.constexpr, TALL: tl.constexpr, SIZE: tl.constexpr
+):
     """The block of this program: TALL queries or, with KEYS, keys. `beside` entries are gone over side by side."""
     blocks = tl.cdiv(side.count, TALL)
     together = tl.program_id(0) // (blocks * beside)
     rest = tl.program_id(0) % (blocks * beside)
     count = tl.minimum(beside, tl.num_programs(0) // blocks - together * beside)
     entry, index = together * beside + rest % count, rest // count
-    low, high = pairs.low, pairs.high
+    low, high = scoring.low, scoring.high
     if KEYS:
         low, high = turned(low, high)
     elif high is not None:
         index = blocks - 1 - index  # the longest first, so that the chip is busy to the end
-    batch, head, other_head = heads_of(entry, pairs, KEYS)
+    batch, head, other_head = heads_of(entry, scoring, KEYS)
     row = index * TALL + tl.arange(0, TALL)
     real = row < side.count
-    first, last, other_first, other_last = limits(entry, side, others, pairs, KEYS)
+    first, last, other_first, other_last = limits(entry, side, others, scoring, KEYS)
     position = row
     lowest = tl.maximum(index * TALL, first)
     highest = tl.minimum(index * TALL + TALL, last) - 1
@@ -107,17 +109,17 @@ def owned(side, others, pairs, positions, beside, KEYS: tl.constexpr, TALL: tl.c
     other_ids = None
     span = None
     if side.ids is not None:
-        documents = entry // pairs.share
+        documents = entry // scoring.share
         ids = tl.load(side.ids + documents.to(tl.int64) * side.count + row, mask=real, other=-1)
         other_ids = others.ids + documents.to(tl.int64) * others.count
-        span = pairs.spans + (documents * blocks + index) * 2
+        span = scoring.spans + (documents * blocks + index) * 2
     start, open_start, open_stop, stop = stretch(
         lowest, highest, other_first, other_last, low, high, span, SIZE
     )
     nearest, farthest = reach(position, other_first, other_last, low, high)
     slope = None
-    if pairs.slopes is not None:
-        slope = tl.load(pairs.slopes + entry)
+    if scoring.slopes is not None:
+        slope = tl.load(scoring.slopes + entry)
     return Block(
         entry, batch, head, other_head, index, row, position, real, first, last, other_first, other_last,
         nearest, farthest, start, open_start, open_stop, stop, ids, other_ids, slope,
@@ -148,25 +150,25 @@ def turned(low, high):
 
 @triton.jit
 @no_type_check
-def heads_of(entry, pairs, KEYS: tl.constexpr):
+def heads_of(entry, scoring, KEYS: tl.constexpr):
     """The batch entry, the head of the owned side and the head of the other."""
-    batch = entry // pairs.heads
-    head = entry % pairs.heads
+    batch = entry // scoring.heads
+    head = entry % scoring.heads
     if KEYS:
-        return batch, head // pairs.groups, head
+        return batch, head // scoring.groups, head
     else:
-        return batch, head, head // pairs.groups
+        return batch, head, head // scoring.groups
 
 
 @triton.jit
 @no_type_check
-def limits(entry, side, others, pairs, KEYS: tl.constexpr):
+def limits(entry, side, others, scoring, KEYS: tl.constexpr):
     """The first of the owned that counts, one past the last, and the same of the others."""
-    if pairs.ranges is None:
+    if scoring.ranges is None:
         return entry * 0, entry * 0 + side.count, entry * 0, entry * 0 + others.count
     else:
         own: tl.constexpr = 2 if KEYS else 0
-        at = pairs.ranges + entry * 4
+        at = scoring.ranges + entry * 4
         return tl.load(at + own), tl.load(at + own + 1), tl.load(at + 2 - own), tl.load(at + 3 - own)
 
 

@@ -50,7 +50,7 @@ def fold_known(scores, largest, scale, known, m, t):
 @triton.jit
 @no_type_check
 def look(
-    q, queries, keys, pairs, block, known, begin, end, m, l, t, best, other, where,
+    q, queries, keys, scoring, block, known, begin, end, m, l, t, best, other, where,
     MASKED: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, PARTS: tl.constexpr, LANES: tl.constexpr,
     KNOWN: tl.constexpr, STAGES: tl.constexpr,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
@@ -60,9 +60,9 @@ def look(
         start = tl.multiple_of(start, SIZE)
         scores = products(q, queries, keys, block, start, TALL, SIZE, WIDTH, ROOM, EXACT)
         column = start + tl.arange(0, SIZE)
-        scale = pairs.scale
+        scale = scoring.scale
         if MASKED or block.slope is not None or TOP > 0:
-            scores = biased(scores, pairs, block.slope, block.position[:, None], column[None, :])
+            scores = biased(scores, scoring, block.slope, block.position[:, None], column[None, :])
             scale = 1.0
         if MASKED:
             scores = tl.where(visible(block, keys, column), scores, HIDDEN)
@@ -105,11 +105,11 @@ def rows_kernel(
     With TOP, a list of their top keys, for which the log-sum-exp must not be KNOWN. With PARTS, the bunches of keys that
     hold the top SLOTS, and nothing else where it is KNOWN.
     """
-    queries, keys, pairs = sides(
+    queries, keys, scoring = sides(
         query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
         heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     )  # fmt: skip
-    block = owned(queries, keys, pairs, positions, beside, False, TALL, SIZE)
+    block = owned(queries, keys, scoring, positions, beside, False, TALL, SIZE)
     q = own_tile(queries, block, TALL, WIDTH, ROOM, EXACT)
     at = block.entry.to(tl.int64) * query_count + block.row
     known = 0.0  # not read unless KNOWN
@@ -128,7 +128,7 @@ def rows_kernel(
     for part in tl.static_range(3):
         begin, end = part_of(block.start, block.open_start, block.open_stop, block.stop, part)
         m, l, t, best, other, where = look(
-            q, queries, keys, pairs, block, known, begin, end, m, l, t, best, other, where,
+            q, queries, keys, scoring, block, known, begin, end, m, l, t, best, other, where,
             part != 1, TOP, SLOTS, PARTS, LANES, KNOWN, STAGES,
             TALL, SIZE, WIDTH, ROOM, EXACT,
         )  # fmt: skip
@@ -147,7 +147,7 @@ def rows_kernel(
             tl.store(peak + at, tl.where(looking, 1.0 / total, 0.0), mask=block.real)
         else:
             store_list(
-                queries, keys, pairs, block, looking, here, best, where, peak, top_keys, top_weights, at, TOP, SLOTS, TALL, WIDTH, ROOM
+                queries, keys, scoring, block, looking, here, best, where, peak, top_keys, top_weights, at, TOP, SLOTS, TALL, WIDTH, ROOM
             )  # fmt: skip
     elif PARTS == 0:
         here = tl.load(level + at, mask=block.real, other=0.0)

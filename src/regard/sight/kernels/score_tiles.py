@@ -76,13 +76,13 @@ def exact(
 
 @triton.jit
 @no_type_check
-def biased(found, pairs, slope, queries, keys):
+def biased(found, scoring, slope, queries, keys):
     """Scores from products; `queries` and `keys` are positions that broadcast over them."""
     if slope is not None:
-        away = tl.abs((queries + pairs.shift).to(tl.float32) - keys.to(tl.float32))
-        return found * pairs.scale - slope * away
+        away = tl.abs((queries + scoring.shift).to(tl.float32) - keys.to(tl.float32))
+        return found * scoring.scale - slope * away
     else:
-        return found * pairs.scale
+        return found * scoring.scale
 
 
 @triton.jit

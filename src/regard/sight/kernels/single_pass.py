@@ -68,9 +68,9 @@ def deposit(pointers, masses, fixed, inside):
 
 @triton.jit
 @no_type_check
-def shown(column, keys, pairs, block):
+def shown(column, keys, scoring, block):
     """Which keys, down, may be seen by the queries of the block, across."""
-    low, high = turned(pairs.low, pairs.high)
+    low, high = turned(scoring.low, scoring.high)
     nearest, farthest = reach(column, block.first, block.last, low, high)
     farthest = tl.where((column >= block.other_first) & (column < block.other_last), farthest, nearest)
     return meeting(block.row, nearest, farthest, ids_at(block, keys, column), block.ids)
@@ -79,7 +79,7 @@ def shown(column, keys, pairs, block):
 @triton.jit
 @no_type_check
 def go_over(
-    q, level, keys, pairs, block, begin, end, fixed, received, cells, wide, m, t, held, edge, cell,
+    q, level, keys, scoring, block, begin, end, fixed, received, cells, wide, m, t, held, edge, cell,
     MASKED: tl.constexpr, MAP: tl.constexpr, DOWN: tl.constexpr, SIDES: tl.constexpr, STAGES: tl.constexpr,
     TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr,
 ):  # fmt: skip
@@ -88,11 +88,11 @@ def go_over(
         start = tl.multiple_of(start, SIZE)
         k = load_tile(keys, keys.descriptor, block.batch, block.other_head, start, SIZE, WIDTH, ROOM)
         column = start + tl.arange(0, SIZE)
-        scores = biased(tl.dot(k, tl.trans(q)), pairs, block.slope, block.row[None, :], column[:, None])
+        scores = biased(tl.dot(k, tl.trans(q)), scoring, block.slope, block.row[None, :], column[:, None])
         below = scores - level[None, :]
         parts = tl.exp2(below)
         if MASKED:
-            seen = shown(column, keys, pairs, block)
+            seen = shown(column, keys, scoring, block)
             parts = tl.where(seen, parts, 0.0)
             below = tl.where(seen, below, HIDDEN)
         m, t = fold_across(below, parts, m, t, DOWN)
@@ -111,11 +111,11 @@ def go_over(
 
 @triton.jit
 @no_type_check
-def spoil(bad, keys, pairs, block, received, cells, band, wide, SIZE: tl.constexpr, MAP: tl.constexpr):
+def spoil(bad, keys, scoring, block, received, cells, band, wide, SIZE: tl.constexpr, MAP: tl.constexpr):
     """Mark with NaN all keys and cells that bad queries see."""
     for start in range(block.start, block.stop, SIZE):
         column = start + tl.arange(0, SIZE)
-        spoilt = tl.max((shown(column, keys, pairs, block) & bad[None, :]).to(tl.int32), 1) > 0
+        spoilt = tl.max((shown(column, keys, scoring, block) & bad[None, :]).to(tl.int32), 1) > 0
         flag = tl.full([SIZE], -9223372036854775808, tl.int64)
         tl.atomic_or(received + column, flag, mask=spoilt, sem="relaxed")
         if MAP:
@@ -132,11 +132,11 @@ def single_pass_kernel(
     MAP: tl.constexpr, DOWN: tl.constexpr, SIDES: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Everything about TALL queries of one head, and what they give to its keys."""
-    queries, keys, pairs = sides(
+    queries, keys, scoring = sides(
         query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
         heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     )  # fmt: skip
-    block = owned(queries, keys, pairs, None, beside, False, TALL, SIZE)
+    block = owned(queries, keys, scoring, None, beside, False, TALL, SIZE)
     level += block.entry.to(tl.int64) * query_count
     entropy += block.entry.to(tl.int64) * query_count
     peak += block.entry.to(tl.int64) * query_count
@@ -173,7 +173,7 @@ def single_pass_kernel(
             or (part != 1 and not EVEN)
         ):
             m, t, held, edge, cell = go_over(
-                q, known, keys, pairs, block, begin, end, fixed, received, cells, wide, m, t, held, edge, cell,
+                q, known, keys, scoring, block, begin, end, fixed, received, cells, wide, m, t, held, edge, cell,
                 part != 1, MAP, DOWN, SIDES, STAGES, TALL, SIZE, WIDTH, ROOM,
             )  # fmt: skip
     if MAP:  # noqa: SIM102  # the one is known to the compiler, the other is not
@@ -189,7 +189,7 @@ def single_pass_kernel(
     tl.store(entropy + block.row, spread, mask=block.real)
     tl.store(peak + block.row, heaviest, mask=block.real)
     if tl.max(bad.to(tl.int32), 0) > 0:
-        spoil(bad, keys, pairs, block, received, cells, band, wide, SIZE, MAP)
+        spoil(bad, keys, scoring, block, received, cells, band, wide, SIZE, MAP)
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""Sizes of tiles, from what was measured on an H200 (benchmarks/results/evidence_tilings.md)."""
+"""Tile sizes of the evidence kernels, as measured on an H200 (benchmarks/results/evidence_tilings.md)."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -7,84 +7,67 @@ import torch
 
 from regard.sight.kernels.kernel_mask import KernelCall
 
-Pass = Literal["rows", "rows, given", "many", "top", "top, given", "keys", "map", "bands", "once"]
+Pass = Literal["rows", "rows, given", "many", "top", "top, given", "keys", "map", "bands", "single pass"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tiling:
-    """How many rows a program owns, how many it goes over at a time, its warps, and the tiles under way."""
+class EvidenceTiling:
+    """How many rows a program owns and how many others it takes at a time, its warps, and its pipeline stages."""
 
     tall: int
     size: int
     warps: int
     stages: int
-    registers: int | None = None  # the most a thread may have, so that more programs run beside one another
-    described: bool = True  # whether tiles are brought by the copy engine
-    parts: int = 1  # bunches that a lane has of a tile, among which the heaviest keys are sought
+    registers: int | None = None  # limit per thread, so that more programs fit on a multiprocessor
+    described: bool = True  # whether the copy engine (TMA) loads tiles
+    parts: int = 1  # bunches per lane of a tile, in the search for the top keys
 
 
-def _of(tall: int, size: int, warps: int, stages: int, registers: int | None = None) -> Tiling:
-    return Tiling(tall=tall, size=size, warps=warps, stages=stages, registers=registers)
+def _of(tall: int, size: int, warps: int, stages: int, registers: int | None = None) -> EvidenceTiling:
+    return EvidenceTiling(tall=tall, size=size, warps=warps, stages=stages, registers=registers)
 
 
-# By pass, numbers of a query in a tile, and whether later keys are hidden.
-MEASURED: dict[tuple[Pass, int, bool], Tiling] = {
-    ("rows", 64, False): _of(64, 128, 4, 2, 96),
-    ("rows", 64, True): _of(64, 128, 4, 2, 96),
-    ("rows", 128, False): _of(128, 128, 4, 2),
-    ("rows", 128, True): _of(128, 128, 8, 2, 128),
-    ("rows, given", 64, False): _of(64, 128, 4, 2, 96),
-    ("rows, given", 64, True): _of(64, 128, 4, 2, 96),
-    ("rows, given", 128, False): _of(64, 64, 4, 3, 128),
-    ("rows, given", 128, True): _of(128, 128, 4, 2),
-    ("many", 64, False): _of(64, 64, 4, 3, 128),
-    ("many", 64, True): _of(64, 64, 4, 3, 128),
-    ("many", 128, False): _of(64, 64, 4, 3, 128),
-    ("many", 128, True): _of(64, 64, 4, 3, 128),
-    ("top", 64, False): _of(64, 64, 4, 3, 128),
-    ("top", 64, True): _of(64, 64, 4, 3, 128),
-    ("top", 128, False): _of(64, 64, 4, 3),
-    ("top", 128, True): _of(64, 64, 4, 3),
-    ("top, given", 64, False): _of(64, 64, 4, 3),
-    ("top, given", 64, True): _of(64, 64, 4, 3),
-    ("top, given", 128, False): _of(64, 64, 4, 3),
-    ("top, given", 128, True): _of(64, 64, 4, 3),
-    ("keys", 64, False): _of(64, 128, 4, 2),
-    ("keys", 64, True): _of(64, 128, 4, 2),
-    ("keys", 128, False): _of(128, 128, 8, 2, 128),
-    ("keys", 128, True): _of(128, 128, 8, 2, 128),
-    ("map", 64, False): _of(64, 128, 4, 2, 128),
-    ("map", 64, True): _of(64, 128, 4, 2, 128),
-    ("map", 128, False): _of(128, 128, 4, 2),
-    ("map", 128, True): _of(128, 128, 4, 2),
-    ("bands", 64, False): _of(64, 64, 4, 3),
-    ("bands", 64, True): _of(64, 64, 4, 2, 96),
-    ("bands", 128, False): _of(128, 64, 4, 3, 168),
-    ("bands", 128, True): _of(128, 64, 4, 2, 168),
-    ("once", 64, False): _of(64, 128, 4, 2, 128),
-    ("once", 64, True): _of(64, 128, 4, 2, 168),
-    ("once", 128, False): _of(128, 64, 4, 2),
-    ("once", 128, True): _of(64, 64, 4, 3, 128),
+# By pass and numbers of a query in a tile; where two are given, the second is for masks that hide later keys.
+MEASURED: dict[tuple[Pass, int], tuple[EvidenceTiling, ...]] = {
+    ("rows", 64): (_of(64, 128, 4, 2, 96),),
+    ("rows", 128): (_of(128, 128, 4, 2), _of(128, 128, 8, 2, 128)),
+    ("rows, given", 64): (_of(64, 128, 4, 2, 96),),
+    ("rows, given", 128): (_of(64, 64, 4, 3, 128), _of(128, 128, 4, 2)),
+    ("many", 64): (_of(64, 64, 4, 3, 128),),
+    ("many", 128): (_of(64, 64, 4, 3, 128),),
+    ("top", 64): (_of(64, 64, 4, 3, 128),),
+    ("top", 128): (_of(64, 64, 4, 3),),
+    ("top, given", 64): (_of(64, 64, 4, 3),),
+    ("top, given", 128): (_of(64, 64, 4, 3),),
+    ("keys", 64): (_of(64, 128, 4, 2),),
+    ("keys", 128): (_of(128, 128, 8, 2, 128),),
+    ("map", 64): (_of(64, 128, 4, 2, 128),),
+    ("map", 128): (_of(128, 128, 4, 2),),
+    ("bands", 64): (_of(64, 64, 4, 3), _of(64, 64, 4, 2, 96)),
+    ("bands", 128): (_of(128, 64, 4, 3, 168), _of(128, 64, 4, 2, 168)),
+    ("single pass", 64): (_of(64, 128, 4, 2, 128), _of(64, 128, 4, 2, 168)),
+    ("single pass", 128): (_of(128, 64, 4, 2), _of(64, 64, 4, 3, 128)),
 }
 PAIRED = 32768  # keys up to which a lane has two bunches of a tile: longer lists, fewer keys to go through at the end
 SMALL = _of(64, 64, 4, 3, 128)  # for one pass over a map whose cells are as small as can be
 
 
-def tiling_of(call: KernelCall, kind: Pass, size: tuple[int, int] | None = None) -> Tiling:
-    """The sizes of tiles of a pass over a call, and over a map of this `size`."""
+def tiling_of(call: KernelCall, kind: Pass, size: tuple[int, int] | None = None) -> EvidenceTiling:
+    """The tiling of a pass over a call, and over a map of this `size`."""
     queries, keys = call.query.shape[-2], call.key.shape[-2]
     tall, wide = (128, 128) if size is None else (queries // size[0], keys // size[1])
     if call.query.dtype == torch.float32:
-        return Tiling(tall=64, size=32, warps=4, stages=2, described=False)
+        return EvidenceTiling(tall=64, size=32, warps=4, stages=2, described=False)
     if room_of(call) > 128:
         return _of(64, min(64, _within(tall)), 4, 2)
     if kind == "map" and _within(tall) == 64:
         kind = "bands"
-    found = MEASURED[kind, 128 if room_of(call) == 128 else 64, call.high is not None]
+    measured = MEASURED[kind, 128 if room_of(call) == 128 else 64]
+    found = measured[0 if call.high is None else -1]
     if kind in ("top", "top, given"):
         long = keys > PAIRED
         return replace(found, registers=96 if kind == "top" else None) if long else replace(found, parts=2)
-    if kind == "once" and (tall % found.tall or wide % found.size):
+    if kind == "single pass" and (tall % found.tall or wide % found.size):
         return SMALL
     if kind == "map" and _within(tall) < found.size:
         return replace(found, tall=128, size=_within(tall), warps=4, stages=3, registers=168)
@@ -92,7 +75,7 @@ def tiling_of(call: KernelCall, kind: Pass, size: tuple[int, int] | None = None)
 
 
 def _within(band: int) -> int:
-    """The largest tile of which a band has at least one, so that no tile meets three; 16 is the smallest there is."""
+    """The largest tile that fits into a band, so that no tile meets three bands; 16 is the smallest there is."""
     return next((size for size in (128, 64, 32) if band >= size), 16)
 
 

@@ -24,7 +24,7 @@ def halves(scores):
     lanes: tl.constexpr = scores.shape[2]
     tops = tl.max(tl.reshape(scores, (tall, 2, runs // 2, lanes, 2)), 2)
     half = tl.arange(0, 2)[None, :, None, None]
-    # Pairs come last, since the lists have the layout of what is left before them.
+    # Scoring come last, since the lists have the layout of what is left before them.
     first = tl.max(tl.max(tl.where(half == 0, tops, HIDDEN), 1), 2)
     second = tl.max(tl.max(tl.where(half == 1, tops, HIDDEN), 1), 2)
     return first, second
@@ -100,18 +100,18 @@ def sift_kernel(
     SLOTS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The top keys among the bunches that were left of TALL queries."""
-    queries, keys, pairs = sides(
+    queries, keys, scoring = sides(
         query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
         heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     )  # fmt: skip
     blocks = tl.cdiv(query_count, TALL)
     entry = tl.program_id(0) // blocks
     block = tl.program_id(0) % blocks
-    batch, head, kv_head = heads_of(entry, pairs, False)
+    batch, head, kv_head = heads_of(entry, scoring, False)
     row = block * TALL + tl.arange(0, TALL)
     real = row < query_count
     at = entry.to(tl.int64) * query_count + row
-    first_query, last_query, first_key, last_key = limits(entry, queries, keys, pairs, False)
+    first_query, last_query, first_key, last_key = limits(entry, queries, keys, scoring, False)
     nearest, farthest = reach(row, first_key, last_key, low, high)
     here = tl.load(level + at, mask=real, other=-float("inf"))
     looking = (here != -float("inf")) & (row >= first_query) & (row < last_query)
@@ -139,7 +139,7 @@ def sift_kernel(
         at_keys = keys_here + column.to(tl.int64)[:, :, None] * stride_kn + parts
         of_key = tl.load(at_keys, mask=met[:, :, None] & (parts < WIDTH), other=0.0)
         products += of_query.to(tl.float32)[:, None, :] * of_key.to(tl.float32)
-    scores = biased(tl.sum(products, 2), pairs, slope, row[:, None], column)
+    scores = biased(tl.sum(products, 2), scoring, slope, row[:, None], column)
     scores = tl.where(met, scores, HIDDEN)
     for rank in range(TOP):
         greatest = tl.max(scores, 1)

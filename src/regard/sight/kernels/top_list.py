@@ -45,7 +45,7 @@ def insert(scores, tops, start, best, where, LANES: tl.constexpr, SLOTS: tl.cons
 @triton.jit
 @no_type_check
 def store_list(
-    queries, keys, pairs, block, looking, level, best, where, peak, top_keys, top_weights, at,
+    queries, keys, scoring, block, looking, level, best, where, peak, top_keys, top_weights, at,
     TOP: tl.constexpr, SLOTS: tl.constexpr, TALL: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr,
 ):  # fmt: skip
     """Sort and store the lists, and the peak. Scores are computed again, since some of their bits carried a number."""
@@ -67,7 +67,7 @@ def store_list(
             at_keys = keys_here + chosen.to(tl.int64)[:, None] * keys.stride + parts
             of_key = tl.load(at_keys, mask=found[:, None] & (parts < WIDTH), other=0.0)
             score += tl.sum(of_query.to(tl.float32) * of_key.to(tl.float32), 1)
-        score = biased(score, pairs, block.slope, block.position, chosen)
+        score = biased(score, scoring, block.slope, block.position, chosen)
         best = tl.where(slots == slot, tl.where(found, score, HIDDEN)[:, None], best)
     for rank in range(TOP):
         largest = tl.max(best, 1)
