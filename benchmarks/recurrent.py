@@ -150,7 +150,11 @@ class Again:
 def recorded(model: RecurrentTranslator, batch: Pairs, *, narrow: bool) -> Callable[[], None]:
     """One update of a model of its own, as the training loop makes it: the next batch is sent over meanwhile."""
     settings = Training(
-        replay="recorded", precision="bfloat16" if narrow else "float32", clip=1.0, rate=1e-4, warmup=1
+        replay="recorded",
+        precision="bfloat16" if narrow else "float32",
+        clip=1.0,
+        learning_rate=1e-4,
+        warmup=1,
     )
     state, feed = State(copy.deepcopy(model).train(), settings), Again(batch)
     updater = Updater(state, settings, world=World(torch.device("cuda")), seed=0)

@@ -497,7 +497,7 @@ def recurrent(path: Path) -> None:
     changes = ["data.largest=999", "data.train=4000", "data.valid=20", "data.test=20", "tokens.size=330"]
     changes += ["model.width=64", "model.embedding_width=32", "training.decode=0", "training.warmup=20"]
     changes += ["training.batch=1024"]
-    lesson = _trained("numbers-recurrent", *changes, "training.steps=350", "training.rate=5e-3")
+    lesson = _trained("numbers-recurrent", *changes, "training.steps=350", "training.learning_rate=5e-3")
     title = "Numbers, by a recurrent translator"
     picture_of(lesson.translator, "nine hundred and ninety-nine", title=title).png(path)
 
@@ -506,7 +506,7 @@ def language(path: Path) -> None:
     """Every head of a language model of number words."""
     changes = ["data.unit=lines", "tokens.kind=word", "model.width=32", "model.heads=4", "model.depth=2"]
     changes += ["model.inner=64", "model.dropout=0", "training.steps=150", "training.batch=1024"]
-    changes += ["training.warmup=10", "training.rate=5e-3", "training.patience=0"]
+    changes += ["training.warmup=10", "training.learning_rate=5e-3", "training.patience=0"]
     lines = [english(number) for number in draw_numbers(3000, seed=1)]
     lesson = _trained("language", *changes, texts=lines)
     text = "seven hundred and forty-one thousand two hundred and thirty-five"
@@ -519,8 +519,8 @@ def language(path: Path) -> None:
 def classifier(path: Path) -> None:
     """What the pooling of a classifier looks at that was told which reviews are good, and not why."""
     changes = ["data.held_out=0.1", "tokens.kind=word", "model.width=32", "model.heads=1", "model.depth=0"]
-    changes += ["model.dropout=0", "training.steps=150", "training.batch=1024", "training.rate=5e-3"]
-    lesson = _trained("classify", *changes, "training.warmup=10", "training.decay=0", texts=_reviews())
+    changes += ["model.dropout=0", "training.steps=150", "training.batch=1024", "training.learning_rate=5e-3"]
+    lesson = _trained("classify", *changes, "training.warmup=10", "training.weight_decay=0", texts=_reviews())
     tokenizer, labels = lesson.prepared.tokenizers["source"], lesson.prepared.labels or []
     texts = ["the story was really fine to me", "the music is just boring in the end"]
     maps = []
@@ -744,7 +744,7 @@ def _translating() -> Lesson:
     changes = ["data.largest=999", "data.train=4000", "data.valid=40", "data.test=20", "tokens.size=330"]
     changes += ["model.width=64", "model.depth=1", "model.decoder_depth=2", "model.inner=128"]
     changes += ["training.steps=300", "training.batch=1024", "training.evaluate=50", "training.decode=40"]
-    changes += ["training.rate=3e-3", "training.warmup=50"]
+    changes += ["training.learning_rate=3e-3", "training.warmup=50"]
     return _trained("demo", *changes)
 
 

@@ -18,7 +18,7 @@ from regard.training.loop import train
 
 torch.manual_seed(1)
 model = Counter(CounterConfig())
-settings = Training(steps=700, rate=3e-3, schedule="cosine", warmup=0, decay=0.0)
+settings = Training(steps=700, learning_rate=3e-3, schedule="cosine", warmup=0, weight_decay=0.0)
 out = Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "counter.png"
 
 with TemporaryDirectory() as folder:

@@ -37,7 +37,13 @@ with TemporaryDirectory() as folder:
             "data": {"kind": "pairs", "train": str(table), "held_out": 0.1},
             "tokens": {"kind": "word"},
             "model": {**model, "dropout": 0.0, "smoothing": 0.0},
-            "training": {"steps": 150, "batch": 512, "rate": 2e-3, "warmup": 20, "schedule": "cosine"},
+            "training": {
+                "steps": 150,
+                "batch": 512,
+                "learning_rate": 2e-3,
+                "warmup": 20,
+                "schedule": "cosine",
+            },
         }
     )
     translator = regard.load(begin(recipe, Path(folder, "run")).run.path)

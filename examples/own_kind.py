@@ -53,7 +53,7 @@ if __name__ == "__main__":
         table = Path(folder, "texts.tsv")
         table.write_text("".join(f"{word} {n} times\t{word}\n" for n in range(40) for word in ("yes", "no")))
         data = {"kind": "labelled", "train": str(table), "held_out": 0.1}
-        training = {"steps": 60, "batch": 400, "warmup": 5, "rate": 0.01}
+        training = {"steps": 60, "batch": 400, "warmup": 5, "learning_rate": 0.01}
         recipe = resolve({"data": data, "model": {"kind": "one-look"}, "training": training}, [KIND])
         run = begin(recipe, Path(folder, "run"), device="cpu").run.path
         print(regard.load(run, kinds=[KIND], device="cpu").classify(["yes 99 times", "no 98 times"]))

@@ -19,7 +19,9 @@ from regard.runs.load import chosen, load, run_of
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its best weights are not its last: the rate is far too large."""
-    recipe = numbers(training={**TRAINING, "steps": 6, "rate": 0.3, "warmup": 0, "schedule": "constant"})
+    recipe = numbers(
+        training={**TRAINING, "steps": 6, "learning_rate": 0.3, "warmup": 0, "schedule": "constant"}
+    )
     return trained(recipe, tmp_path_factory.mktemp("runs") / "made")
 
 

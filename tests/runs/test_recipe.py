@@ -24,8 +24,15 @@ def test_a_shipped_recipe_is_whole_says_what_it_is_and_comes_back_from_its_own_y
 
 
 def test_settings_are_changed_by_their_path() -> None:
-    recipe = find("numbers", ["model.width=256", "training.averaging.last=3", "training.rate=1e-4", "seed=7"])
-    assert (recipe.model.width, recipe.training.averaging.last, recipe.training.rate, recipe.seed) == (
+    recipe = find(
+        "numbers", ["model.width=256", "training.averaging.last=3", "training.learning_rate=1e-4", "seed=7"]
+    )
+    assert (
+        recipe.model.width,
+        recipe.training.averaging.last,
+        recipe.training.learning_rate,
+        recipe.seed,
+    ) == (
         256,
         3,
         1e-4,
@@ -61,7 +68,7 @@ def test_another_kind_of_model_has_other_settings() -> None:
         ("numbers", ["training.steps=[1"], "quote it"),
         ("numbers", ["data.kind=number"], "data.kind: 'number' is none of numbers"),
         ("numbers", ["training.steps=0"], "training.steps"),
-        ("numbers", ["training.rate=-1"], "training.rate"),
+        ("numbers", ["training.learning_rate=-1"], "training.learning_rate"),
         ("numbers", ["model.dropout=2"], "dropout=2"),
     ],
 )  # fmt: skip
@@ -112,7 +119,7 @@ def test_no_shipped_recipe_flips_pictures_whose_texts_may_say_left_or_right(name
         ("training.betas=[0.9, 1.0]", "betas=[0.9, 1.0]: both from 0 to below 1"),
         ("training.betas=[-0.1, 0.9]", "betas=[-0.1, 0.9]: both from 0 to below 1"),
         ("training.steps=99999999999", "steps=99999999999: at most 1,000,000,000"),
-        ("training.rate=.inf", "not a finite number"),
+        ("training.learning_rate=.inf", "not a finite number"),
         ("data.train=999999999999", "train=999999999999: at most 100,000,000"),
     ],
 )
@@ -195,3 +202,16 @@ def test_an_earlier_run_lends_its_weights_from_any_folder(
     monkeypatch.chdir("/")
     assert RunFolder(second).load_recipe().init.run == "runs/first"
     resume(second, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value"), [("rate", "learning_rate", 0.25), ("decay", "weight_decay", 0.125)]
+)
+def test_a_setting_is_read_under_its_old_name_and_one_line_names_the_new_one(
+    old: str, new: str, value: float
+) -> None:
+    with pytest.warns(RegardWarning) as warned:
+        recipe = find("numbers", [f"training.{old}={value}"])
+    assert getattr(recipe.training, new) == value
+    assert [str(each.message) for each in warned] == [f"training.{old} is called training.{new} now"]
+    assert f"  {old}:" not in written(recipe)

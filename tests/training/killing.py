@@ -25,7 +25,9 @@ from regard.training.state import State
 
 SETTINGS = {
     "random": plan(steps=50, save=2, evaluate=3, accumulate=2, ema=0.9, schedule="cosine", clip=1.0),
-    "saving": plan(steps=50, save=2, evaluate=3, last=4, keep=1, schedule="inverse-square-root", decay=0.1),
+    "saving": plan(
+        steps=50, save=2, evaluate=3, last=4, keep=1, schedule="inverse-square-root", weight_decay=0.1
+    ),
 }
 Sabotage = Callable[[], None]
 

@@ -276,10 +276,11 @@ def test_pairs_that_are_held_out_are_never_trained_on(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model": {"kind": "language"}}, "language does not translate"),
-        ({"data": {"kind": "text", "train": "x.txt"}}, "a language model reads text"),
+        ({"model": {"kind": "language"}}, "a language model reads text"),
+        ({"data": {"kind": "text", "train": "x.txt"}}, "text holds no pairs to translate"),
         ({"data": {"kind": "pairs", "train": "nowhere.tsv"}}, "nowhere.tsv"),
-        ({"data": {"kind": "counting"}}, "the counter counts"),
+        ({"data": {"kind": "counting"}}, "counting holds no pairs to translate"),
+        ({"model": {"kind": "counter"}}, "its data is counting"),
         ({"training": {"best": "bleu"}}, "training.best=bleu: nothing is translated"),
     ],
 )

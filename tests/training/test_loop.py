@@ -136,7 +136,7 @@ def test_stopped_in_an_evaluation_it_leaves_at_once_and_is_resumed_to_the_bit(
 
     def run(name: str, *, resume: bool = False, evaluate=validation):  # type: ignore[no-untyped-def]
         log = Log(tmp_path / name / "log.jsonl", clock=lambda: 0.0)
-        model, settings = toy(dropout=0.3), plan(rate=0.5, **options)
+        model, settings = toy(dropout=0.3), plan(learning_rate=0.5, **options)
         return train(
             model,
             Words(),
@@ -187,7 +187,7 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
                 torch.nn.init.constant_(model.inner.bias, float("inf"))
 
     model = toy()
-    told = r"after step 5 inner\.bias is not finite, so nothing is saved: .* lower training\.rate \(it is 0\.05\)"
+    told = r"after step 5 inner\.bias is not finite, so nothing is saved: .* lower training\.learning_rate \(it is 0\.05\)"
     with pytest.raises(RegardError, match=told):
         train(model, Words(), plan(save=1), folder=tmp_path, seed=1, observers=[Wild()])
     assert [each.step for each in checkpoints.found(tmp_path / "checkpoints")] == [3, 4]
@@ -195,7 +195,7 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
 
 def test_a_rate_beyond_all_numbers_leaves_no_checkpoint_that_is_not_finite(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"after step 1 .* is not finite, so nothing is saved"):
-        train(toy(), Words(), plan(save=1, rate=1e39), folder=tmp_path, seed=1)
+        train(toy(), Words(), plan(save=1, learning_rate=1e39), folder=tmp_path, seed=1)
     assert checkpoints.found(tmp_path / "checkpoints") == []
 
 
@@ -373,7 +373,7 @@ def test_a_run_is_not_trained_over(tmp_path: Path) -> None:
 def test_parts_that_the_loss_does_not_need_are_left_alone(tmp_path: Path) -> None:
     model = toy(spare=True)
     before = copied(model.spare)
-    train(model, Words(), plan(decay=0.1), folder=tmp_path, seed=1)
+    train(model, Words(), plan(weight_decay=0.1), folder=tmp_path, seed=1)
     assert same(copied(model.spare), before)
 
 

@@ -30,7 +30,7 @@ def test_matrices_decay_and_embeddings_and_vectors_do_not() -> None:
 def test_an_update_without_gradients_shrinks_what_decays_and_nothing_else() -> None:
     model = Parts()
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    optimiser = adamw(model, plan(decay=0.5, rate=0.1))
+    optimiser = adamw(model, plan(weight_decay=0.5, learning_rate=0.1))
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
     optimiser.step()
@@ -42,7 +42,11 @@ def test_an_update_without_gradients_shrinks_what_decays_and_nothing_else() -> N
 def test_what_is_frozen_is_not_the_optimisers_affair() -> None:
     model = Parts()
     model.attention.requires_grad_(False)
-    held = {id(weight) for group in adamw(model, plan(decay=0.5)).param_groups for weight in group["params"]}
+    held = {
+        id(weight)
+        for group in adamw(model, plan(weight_decay=0.5)).param_groups
+        for weight in group["params"]
+    }
     assert held == {id(weight) for weight in model.parameters() if weight.requires_grad}
 
 

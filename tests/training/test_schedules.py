@@ -33,19 +33,19 @@ def test_constant_is_level_after_warming_up() -> None:
 
 @pytest.mark.parametrize("schedule", ["inverse-square-root", "cosine", "constant"])
 def test_without_warming_up_the_first_update_has_the_whole_rate(schedule: str) -> None:
-    settings = Training(schedule=schedule, warmup=0, rate=0.5, steps=100)  # type: ignore[arg-type]
+    settings = Training(schedule=schedule, warmup=0, learning_rate=0.5, steps=100)  # type: ignore[arg-type]
     assert rate_at(1, settings) == pytest.approx(0.5, rel=1e-3)
 
 
 @pytest.mark.parametrize("schedule", ["inverse-square-root", "cosine", "constant"])
 def test_a_run_shorter_than_its_warming_up_only_rises(schedule: str) -> None:
-    settings = Training(schedule=schedule, warmup=50, rate=1.0, steps=10)  # type: ignore[arg-type]
+    settings = Training(schedule=schedule, warmup=50, learning_rate=1.0, steps=10)  # type: ignore[arg-type]
     assert [rate_at(t, settings) for t in range(1, 11)] == pytest.approx([t / 50 for t in range(1, 11)])
 
 
 def test_a_training_gets_the_schedule_it_names() -> None:
     rates = {
-        name: rate_at(400, Training(schedule=name, warmup=100, rate=1.0, steps=999))  # type: ignore[arg-type]
+        name: rate_at(400, Training(schedule=name, warmup=100, learning_rate=1.0, steps=999))  # type: ignore[arg-type]
         for name in ("inverse-square-root", "cosine", "constant")
     }
     assert rates["inverse-square-root"] == 0.5

@@ -49,7 +49,7 @@ def test_what_is_frozen_has_no_gradient_and_is_not_trained() -> None:
         "decoder.weight",
         "decoder.bias",
     }
-    trained = sum(len(group["params"]) for group in adamw(new, plan(decay=0.1)).param_groups)
+    trained = sum(len(group["params"]) for group in adamw(new, plan(weight_decay=0.1)).param_groups)
     assert trained == 4
 
 

@@ -112,7 +112,7 @@ def validation(model: nn.Module) -> dict[str, float]:
 def plan(**changes: Any) -> Training:
     averaging = Averaging(last=changes.pop("last", 0), ema=changes.pop("ema", 0.0))
     short = {"steps": 12, "warmup": 3, "evaluate": 4, "save": 4}
-    plain = {"rate": 0.05, "schedule": "constant", "clip": 0.0, "decay": 0.0}
+    plain = {"learning_rate": 0.05, "schedule": "constant", "clip": 0.0, "weight_decay": 0.0}
     return Training(**{**short, **plain, "averaging": averaging, **changes})
 
 

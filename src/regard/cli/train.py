@@ -106,7 +106,7 @@ def resume(
         typer.Option(
             "--set",
             metavar="A.B=C",
-            help="Change how it goes on: training.steps, training.rate, decoding.beam …",
+            help="Change how it goes on: training.steps, training.learning_rate, decoding.beam …",
         ),
     ] = None,
     tensorboard: TensorBoardOption = False,

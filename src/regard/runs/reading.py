@@ -7,7 +7,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from regard.errors import RegardError
+from regard.errors import RegardError, warn
 
 Made = TypeVar("Made")
 _SHOWN = 200  # characters of a wrong value in a message
@@ -81,7 +81,7 @@ def _dataclass(kind: type, value: object, where: str) -> Any:
         )
     types, tag = get_type_hints(kind), _tag_of(kind)
     hints = {each.name: types[each.name] for each in _fields(kind)}
-    given = {key: each for key, each in value.items() if key not in tag}
+    given = _renamed(kind, {key: each for key, each in value.items() if key not in tag}, where)
     for key in given:
         if key not in hints:
             key = str(key)[:_SHOWN]
@@ -109,6 +109,18 @@ def _dataclass(kind: type, value: object, where: str) -> Any:
         return kind(**made)
     except RegardError as error:  # a value that its settings refuse
         raise RegardError(f"{where}.{error}" if where else str(error)) from None
+
+
+def _renamed(kind: type, given: Mapping[Any, object], where: str) -> dict[Any, object]:
+    """Settings under the names they have now: a class lists those it once had in `RENAMED`."""
+    names: Mapping[str, str] = getattr(kind, "RENAMED", {})
+    found: dict[Any, object] = {}
+    for key, each in given.items():
+        if key in names:
+            above = f"{where}." if where else ""
+            warn(f"{above}{key} is called {above}{names[key]} now")
+        found[names.get(key, key)] = each
+    return found
 
 
 def _one_of(kinds: tuple[Any, ...], value: object, where: str) -> Any:

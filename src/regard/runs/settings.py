@@ -242,15 +242,16 @@ class Averaging:
 class Training:
     """How the weights are found."""
 
+    RENAMED: ClassVar[dict[str, str]] = {"rate": "learning_rate", "decay": "weight_decay"}
     steps: int = 10_000  # updates
     batch: int = (
         4096  # tokens (or pictures, or recordings) in an update, over all its parts and all processes
     )
     accumulate: int = 1  # parts of an update computed one after another, to save memory
-    rate: float = 1e-3  # learning rate at its peak
+    learning_rate: float = 1e-3  # at its peak
     schedule: Literal["inverse-square-root", "cosine", "constant"] = "inverse-square-root"
     warmup: int = 400  # updates until the peak
-    decay: float = 0.01  # of AdamW, on matrices
+    weight_decay: float = 0.01  # of AdamW, on matrices
     betas: tuple[float, float] = (0.9, 0.98)
     clip: float = 1.0  # largest norm of the gradient; 0: any
     precision: Literal["auto", "float32", "bfloat16"] = (
@@ -270,7 +271,7 @@ class Training:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "steps", "batch", "accumulate", "evaluate", "save", "keep")
-        _at_least(self, 0, "rate", "warmup", "decay", "clip", "decode", "patience")
+        _at_least(self, 0, "learning_rate", "warmup", "weight_decay", "clip", "decode", "patience")
         _at_most(self, MOST_STEPS, "steps", "batch", "accumulate", "warmup", "evaluate", "save", "keep")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise RegardError(f"betas={list(self.betas)}: both from 0 to below 1")

@@ -183,7 +183,7 @@ class _Training:
         if name is not None:
             raise RegardError(
                 f"after step {self.state.standing.step} {name} is not finite, so nothing is saved: earlier checkpoints "
-                f"are as they were; lower training.rate (it is {self.settings.rate:g}), warm up longer, or set "
+                f"are as they were; lower training.learning_rate (it is {self.settings.learning_rate:g}), warm up longer, or set "
                 "training.clip"
             )
 

@@ -21,11 +21,14 @@ def adamw(model: nn.Module, settings: Training) -> torch.optim.AdamW:
     if not trained:
         raise RegardError("nothing to train: the model has no parameters, or all of them are frozen")
     groups = [
-        {"params": [weight for name, weight in trained if name in decayed], "weight_decay": settings.decay},
+        {
+            "params": [weight for name, weight in trained if name in decayed],
+            "weight_decay": settings.weight_decay,
+        },
         {"params": [weight for name, weight in trained if name not in decayed], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, lr=settings.rate, betas=settings.betas, eps=1e-9, fused=True)
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=1e-9, fused=True)
 
 
 def decays(model: nn.Module) -> set[str]:

@@ -16,7 +16,7 @@ MAY_CHANGE = (
     *(
         f"training.{name}"
         for name in (
-            "steps", "rate", "schedule", "warmup", "decay", "betas", "clip", "accumulate", "precision", "replay", "evaluate",
+            "steps", "learning_rate", "schedule", "warmup", "weight_decay", "betas", "clip", "accumulate", "precision", "replay", "evaluate",
             "decode", "save", "keep", "patience", "averaging.last",
         )
     ),

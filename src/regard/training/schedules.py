@@ -32,7 +32,7 @@ def constant(step: int, *, rate: float, warmup: int) -> float:
 
 def rate_at(step: int, settings: Training) -> float:
     """The learning rate that a training asks for at an update."""
-    rate, warmup = settings.rate, settings.warmup
+    rate, warmup = settings.learning_rate, settings.warmup
     if settings.schedule == "cosine":
         return cosine(step, rate=rate, warmup=warmup, steps=settings.steps)
     if settings.schedule == "constant":
