@@ -33,7 +33,7 @@ _SIDES = re.compile(r"\b(left|right|links|rechts|gauche|droite)\b", re.IGNORECAS
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class DescribedBatch:
     """Some inputs as a batch, what to call them, and what should be said of each."""
 
     source: Batch
@@ -41,7 +41,7 @@ class Question:
     texts: Sequence[str]
 
 
-Questions = Callable[[], Iterator[Question]]  # read anew at every call, so that nothing large is held
+Questions = Callable[[], Iterator[DescribedBatch]]  # read anew at every call, so that nothing large is held
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ def evaluate(loaded: Any, recipe: Recipe, report: Report, answers: Path | None) 
 
 
 def describe(
-    model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, questions: Iterator[Question]
+    model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, questions: Iterator[DescribedBatch]
 ) -> list[tuple[str, str, str]]:
     """The name of every input, what should be said of it, and what the model says."""
     device = next(model.parameters()).device
@@ -163,10 +163,10 @@ def _split(recipe: Recipe, pool: Pool[Any], split: str, kind: Any) -> DescribedS
         made = kind(used.inputs, texts, rows=recipe.training.batch, seed=recipe.seed, jitter=jitter)
         return prefetched(made, used.inputs), len(pool.told) - len(used.told)
 
-    def questions() -> Iterator[Question]:
+    def questions() -> Iterator[DescribedBatch]:
         for start in range(0, len(pool.told), ROWS):
             some = slice(start, min(start + ROWS, len(pool.told)))
-            yield Question(pool.batch(range(some.start, some.stop)), pool.names[some], pool.told[some])
+            yield DescribedBatch(pool.batch(range(some.start, some.stop)), pool.names[some], pool.told[some])
 
     return DescribedSplit(lambda: iter(pool.told), feed, questions, len(pool.told), pool.samples())
 
@@ -189,11 +189,11 @@ def _strip_split(recipe: Recipe, hand: Hand, count: int, seed: int, jitter: Jitt
         rows = recipe.training.batch
         return ReaderFeed(hand, tokenizer, seed=seed, rows=rows, samples=count, jitter=jitter), 0
 
-    def questions() -> Iterator[Question]:
+    def questions() -> Iterator[DescribedBatch]:
         for start in range(0, count, ROWS):
             strips = hand.strips(range(start, min(start + ROWS, count)), seed=seed)
             numbers = strips.numbers
-            yield Question(Images(strips.pixels), [*map(str, numbers)], [*map(french, numbers)])
+            yield DescribedBatch(Images(strips.pixels), [*map(str, numbers)], [*map(french, numbers)])
 
     first = hand.strips(range(min(SAMPLES, count)), seed=seed).numbers
     return DescribedSplit(
@@ -215,7 +215,7 @@ def _mirrored(recipe: Recipe, split: DescribedSplit) -> list[str]:
     ]
 
 
-def _first(questions: Iterator[Question], count: int) -> Iterator[Question]:
+def _first(questions: Iterator[DescribedBatch], count: int) -> Iterator[DescribedBatch]:
     """No more than so many rows, to the next batch."""
     for asked in questions:
         yield asked

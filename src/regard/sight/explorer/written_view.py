@@ -17,6 +17,7 @@ from regard.decoding.evaluating import evaluating
 from regard.errors import RegardError
 from regard.models.recurrent_writing import RecurrentWriting
 from regard.runs.answering import Answer
+from regard.sight.explorer.beam_tree import Followed
 from regard.sight.explorer.changes import changed
 from regard.sight.explorer.exhibit import (
     Branch,
@@ -30,7 +31,6 @@ from regard.sight.explorer.exhibit import (
     Subject,
     Text,
 )
-from regard.sight.explorer.search import Followed
 from regard.sight.explorer.spelling import spelled
 from regard.sight.explorer.steps import log_probability, steps_of
 from regard.sight.explorer.uncached import Uncached

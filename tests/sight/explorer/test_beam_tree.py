@@ -6,9 +6,9 @@ from sight.explorer.trained import WORDS, describer, recurrent, translator
 
 from regard.data.batches import END, PAD, START, Pairs, Sequences
 from regard.runs.answering import Translator
+from regard.sight.explorer.beam_tree import FELL, Followed
 from regard.sight.explorer.exhibit import Branch, Change
 from regard.sight.explorer.runs import exhibit_of_run
-from regard.sight.explorer.search import FELL, Followed
 from regard.sight.explorer.spelling import spelled
 
 SOURCE = "two three one five"
