@@ -30,10 +30,10 @@ from regard.data.batches import Pairs, Sequences
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.targets import decoder_input
 from regard.runs.settings import Training
+from regard.training.batch_order import BatchPlace
 from regard.training.distribution import World
 from regard.training.shapes import rounded
 from regard.training.state import State
-from regard.training.turns import Turn
 from regard.training.update import Updater
 
 Loss = Callable[[RecurrentTranslator, Pairs], Tensor]
@@ -158,13 +158,13 @@ def recorded(model: RecurrentTranslator, batch: Pairs, *, narrow: bool) -> Calla
     )
     state, feed = State(copy.deepcopy(model).train(), settings), Again(batch)
     updater = Updater(state, settings, world=World(torch.device("cuda")), seed=0)
-    turn = Turn(0, 0, range(len(batch)))
-    upcoming = [updater.prepare(feed, turn)]
+    place = BatchPlace(0, 0, range(len(batch)))
+    upcoming = [updater.prepare(feed, place)]
 
     def update() -> None:
         work = upcoming.pop()
         pending = updater.compute(work, stop=False)
-        upcoming.append(updater.prepare(feed, turn))
+        upcoming.append(updater.prepare(feed, place))
         updater.apply(work, pending)
         torch.cuda.synchronize()
 

@@ -94,7 +94,7 @@ from regard.sight.translation_picture import picture_of
 from regard.sight.watch import watch
 from regard.training.log import Log
 from regard.training.loop import train
-from regard.training.schedules import rate_at
+from regard.training.optimiser import rate_at
 
 mpl.use("agg")
 from matplotlib import pyplot as plt

@@ -8,7 +8,7 @@ from regard import RegardError
 from regard.data.batches import Feed, Images, Labelled, each_once
 from regard.data.media_feeds import HeldPictures, ImageFeed
 from regard.data.prefetch import Prefetch
-from regard.training.turns import share_of, turns
+from regard.training.batch_order import batch_order, share_of
 
 PIXELS = torch.arange(50.0)[:, None, None, None] / 50
 
@@ -37,8 +37,8 @@ def asked(
     feed: Feed, *, count: int, epoch: int = 0, position: int = 0, rank: int = 0, size: int = 1, parts: int = 1
 ):
     """What the training loop asks for, as it does."""
-    for turn in islice(turns(feed, epoch=epoch, position=position), count):
-        for samples in share_of(turn.samples, rank=rank, size=size, parts=parts) or [turn.samples[:1]]:
+    for place in islice(batch_order(feed, epoch=epoch, position=position), count):
+        for samples in share_of(place.samples, rank=rank, size=size, parts=parts) or [place.samples[:1]]:
             yield samples, feed.batch(samples)
 
 

@@ -31,7 +31,7 @@ from regard.runs.recipe import find, resolve
 from regard.runs.settings import Training
 from regard.runs.tensor_file import found
 from regard.sight.seen import Seen
-from regard.training.checkpoints import write
+from regard.training.checkpoint_retention import write_checkpoint
 from regard.training.state import State
 
 Change = Callable[[Path], object]
@@ -79,7 +79,7 @@ def valid_folder(path: Path) -> None:
     run.log.write_text("".join(json.dumps(each) + "\n" for each in log))
     run.metrics.write_text(json.dumps([{"name": "bleu", "value": 3.5, "signature": "x"}]))
     state = State(model, Training())
-    write(run.checkpoints, 4, state.tensors(), about={**state.about(), "step": 4})
+    write_checkpoint(run.checkpoints, 4, state.tensors(), about={**state.about(), "step": 4})
     query = torch.randn(1, 2, 3, 4)
     told = {"name": "a", "query": "0", "key": "1", "mask": {"causal": None}, "bias": None,
             "score": {"name": "ScaledDot", "weights": {}}, "scale": 1.0}  # fmt: skip
@@ -186,7 +186,7 @@ def with_header(header: bytes, size: int | None = None, length: int | None = Non
 
     def change(path: Path) -> None:
         with (path / "model.safetensors").open("wb") as file:
-            file.write(struct.pack("<Q", len(header) if length is None else length) + header)
+            file.write_checkpoint(struct.pack("<Q", len(header) if length is None else length) + header)
             if size is not None:
                 file.truncate(8 + len(header) + size)
 
@@ -215,7 +215,7 @@ def checkpoint(change: Callable[[dict[str, Tensor], dict[str, Any]], object], ab
         tensors = {name: each.clone() for name, each in state.tensors().items()}
         told = {**state.about(), "step": 8}
         change(tensors, told)
-        write(path / "checkpoints", 8, tensors, about=told if about is None else about)
+        write_checkpoint(path / "checkpoints", 8, tensors, about=told if about is None else about)
 
     return made
 

@@ -18,7 +18,7 @@ import torch
 from training.toys import Words, plan, toy, validation
 
 from regard.runs.settings import Training
-from regard.training import checkpoints
+from regard.training import checkpoint_retention as checkpoints
 from regard.training.log import Log
 from regard.training.loop import train
 from regard.training.state import State

@@ -7,7 +7,7 @@ import torch
 from training.toys import Words, plan, same, toy
 
 from regard.errors import RegardError
-from regard.training import checkpoints
+from regard.training import checkpoint_retention as checkpoints
 from regard.training.loop import train
 from regard.training.state import Standing, State
 
@@ -30,7 +30,7 @@ def trained(**options: float) -> State:
 def test_everything_is_restored(tmp_path: Path) -> None:
     state = trained()
     kept = {name: tensor.clone() for name, tensor in state.tensors().items()}
-    checkpoint = checkpoints.write(tmp_path, 3, state.tensors(), about=state.about())
+    checkpoint = checkpoints.write_checkpoint(tmp_path, 3, state.tensors(), about=state.about())
     other = State(toy(), plan(ema=0.9))
     torch.manual_seed(77)
     torch.nn.init.zeros_(other.model.inner.weight)  # type: ignore[arg-type,union-attr]

@@ -21,10 +21,10 @@ from regard.data.feeds import PairFeed
 from regard.layers.positions import Sinusoidal
 from regard.models.transformer import Transformer, TransformerConfig, base, tiny
 from regard.runs.settings import Training
+from regard.training.batch_order import BatchPlace
 from regard.training.distribution import World
 from regard.training.precision import autocast
 from regard.training.state import State
-from regard.training.turns import Turn
 from regard.training.update import Updater
 
 WORDS = 10_000
@@ -216,7 +216,7 @@ def our_updates(
     state = State(Transformer(config).to(device).train(), settings)
     updater = Updater(state, settings, world=World(torch.device(device)), seed=0)
     sizes = feed.sources.lengths + feed.targets.lengths + 2
-    prepared = (updater.prepare(feed, Turn(0, 0, samples)) for samples in order)
+    prepared = (updater.prepare(feed, BatchPlace(0, 0, samples)) for samples in order)
     upcoming = [next(prepared)]
 
     def update() -> int:
@@ -224,7 +224,7 @@ def our_updates(
         pending = updater.compute(work, stop=False)
         upcoming.append(next(prepared))
         updater.apply(work, pending)
-        return int(sizes[work.turn.samples].sum())
+        return int(sizes[work.place.samples].sum())
 
     return update
 

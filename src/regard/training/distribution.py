@@ -18,8 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from regard.data.batches import Batch
 from regard.models.protocols import Loss, Trains
+from regard.training.model_weights import weights_of
 from regard.training.signals import Interrupted, Interruption
-from regard.training.weights import weights_of
 
 Value = TypeVar("Value")
 

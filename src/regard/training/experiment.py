@@ -27,12 +27,11 @@ from regard.runs.tasks.prepared import Prepared, summary
 from regard.runs.tensor_file import found
 from regard.training.distribution import World, joined
 from regard.training.loop import train
+from regard.training.model_weights import weights_of
 from regard.training.observers import Observer, Outcome
-from regard.training.resuming import is_finished, known_metrics, resumed_recipe
+from regard.training.resuming import changed_sources, is_finished, keep_sources, known_metrics, resumed_recipe
 from regard.training.signals import Interrupted, Interruption
-from regard.training.sources import changed_sources, keep_sources
 from regard.training.transfer import differing, transfer
-from regard.training.weights import weights_of
 
 Watchers = Callable[[RunFolder], Sequence[Observer]]
 Say = Callable[[str], None]

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, field, replace
 
 from torch import Tensor, nn
 
+from regard.training.checkpoint_retention import CheckpointRetention
 from regard.training.distribution import World
-from regard.training.shelf import Shelf
+from regard.training.model_weights import install, weights_of
 from regard.training.state import State
-from regard.training.weights import install, weights_of
 
 SMALLER_IS_BETTER = ("loss", "perplexity", "wer", "cer")
 
@@ -25,26 +25,28 @@ class Final:
     notices: Sequence[str] = ()
 
 
-def finalise(state: State, shelf: Shelf, world: World, measure: Measure | None) -> Final:
+def finalise(state: State, retention: CheckpointRetention, world: World, measure: Measure | None) -> Final:
     """Leave the final weights in the model of every process.
 
     Averaged weights are kept if they are at least as good on validation data, by the metric that `best` names, as
     the ones that would be kept without averaging.
     """
     notices: list[str] = []
-    final = _chosen(state, shelf, world, measure, notices)
+    final = _chosen(state, retention, world, measure, notices)
     world.spread(state.model)
     return Final(**world.share(asdict(replace(final, notices=notices))))
 
 
-def _chosen(state: State, shelf: Shelf, world: World, measure: Measure | None, notices: list[str]) -> Final:
+def _chosen(
+    state: State, retention: CheckpointRetention, world: World, measure: Measure | None, notices: list[str]
+) -> Final:
     """The choice. Which weights are in the model matters in the first process alone."""
-    settings = shelf.settings
-    single = _single(state, shelf, world, notices)
+    settings = retention.settings
+    single = _single(state, retention, world, notices)
     if settings.averaging.last:
         kept, count = _copied(state.model), 0
         if world.first:
-            weights, count = shelf.mean(state.standing.step, notices)
+            weights, count = retention.mean(state.standing.step, notices)
             install(state.model, weights)
         mean = Final(kind=f"mean of {count} checkpoints", metrics={})
         try:
@@ -66,13 +68,13 @@ def _chosen(state: State, shelf: Shelf, world: World, measure: Measure | None, n
     return mean
 
 
-def _single(state: State, shelf: Shelf, world: World, notices: list[str]) -> Final:
+def _single(state: State, retention: CheckpointRetention, world: World, notices: list[str]) -> Final:
     """What is kept without averaging over checkpoints, put into the model: the best if there is patience, or the last."""
     standing = state.standing
-    if not (shelf.settings.patience and standing.best):
+    if not (retention.settings.patience and standing.best):
         return Final(kind="last", metrics=standing.metrics)
     if world.first:
-        weights = shelf.best(standing.best_step, notices)
+        weights = retention.best(standing.best_step, notices)
         if weights is None:
             return Final(kind="last", metrics=standing.metrics)
         install(state.model, weights)

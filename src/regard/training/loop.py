@@ -13,17 +13,17 @@ from torch import nn
 from regard.data.batches import Feed
 from regard.errors import RegardError
 from regard.runs.settings import Training
-from regard.training.checkpoints import Checkpoint
-from regard.training.conditions import conditions, differences
+from regard.runs.tensor_file import Checkpoint
+from regard.training.batch_order import batch_order
+from regard.training.checkpoint_retention import CheckpointRetention
 from regard.training.distribution import World, joined
 from regard.training.final import Final, better, finalise
+from regard.training.model_weights import weights_of
 from regard.training.observers import Observer, Outcome, told
-from regard.training.shelf import Shelf
+from regard.training.resuming import conditions, differences
 from regard.training.signals import Interrupted, Interruption
 from regard.training.state import Standing, State
-from regard.training.turns import turns
 from regard.training.update import Updater, Work
-from regard.training.weights import weights_of
 
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
@@ -60,8 +60,8 @@ def train(
         nullcontext(interruption) if interruption is not None else Interruption() as asked,
     ):
         state = State(model.to(world.device).train(), settings)
-        shelf = Shelf(folder / "checkpoints", settings)
-        training = _Training(state, settings, world, shelf, evaluate, observer, asked)
+        retention = CheckpointRetention(folder / "checkpoints", settings)
+        training = _Training(state, settings, world, retention, evaluate, observer, asked)
         training.begin(resume=resume)
         stopped = _updates(training, feed, seed, asked)
         return training.end(stopped=stopped)
@@ -80,7 +80,7 @@ def _updates(training: "_Training", feed: Feed[Any], seed: int, interruption: In
         following = next(upcoming, None)  # batches are made while a GPU computes
         update, stopped = updater.apply(work, pending)
         state.standing = replace(
-            state.standing, step=update.step, epoch=work.turn.epoch, position=work.turn.position + 1
+            state.standing, step=update.step, epoch=work.place.epoch, position=work.place.position + 1
         )
         observer.stepped(update)
         stopped = training.evaluate_and_save(stopped=stopped)
@@ -90,9 +90,9 @@ def _updates(training: "_Training", feed: Feed[Any], seed: int, interruption: In
 
 def _prepared(updater: Updater, feed: Feed[Any], standing: Standing, steps: int) -> Iterator[Work]:
     """The work of every update that is left."""
-    every = turns(feed, epoch=standing.epoch, position=standing.position)
-    for turn in islice(every, max(steps - standing.step, 0)):
-        yield updater.prepare(feed, turn)
+    every = batch_order(feed, epoch=standing.epoch, position=standing.position)
+    for place in islice(every, max(steps - standing.step, 0)):
+        yield updater.prepare(feed, place)
 
 
 def _check(model: nn.Module, settings: Training, evaluate: Evaluate | None) -> None:
@@ -120,12 +120,12 @@ class _Training:
         state: State,
         settings: Training,
         world: World,
-        shelf: Shelf,
+        retention: CheckpointRetention,
         evaluate: Evaluate | None,
         observer: Observer,
         interruption: Interruption,
     ) -> None:
-        self.state, self.settings, self.world, self.shelf = state, settings, world, shelf
+        self.state, self.settings, self.world, self.retention = state, settings, world, retention
         self.evaluate, self.observer, self.interruption = evaluate, observer, interruption
         self.notices: list[str] = []
 
@@ -141,14 +141,14 @@ class _Training:
 
     def begin(self, *, resume: bool) -> None:
         """Go on from where the newest checkpoint is, all processes from the same."""
-        found = self.shelf.open(resume=resume, notices=self.notices) if self.world.first else None
+        found = self.retention.open(resume=resume, notices=self.notices) if self.world.first else None
         path = self.world.share(None if found is None else str(found.path))
         step = self.world.share(None if found is None else found.step)
         if path is not None and step is not None:
             checkpoint = Checkpoint(Path(path), step)
             self.state.restore(checkpoint)
             if self.world.first:
-                self.shelf.prune(self.state, checkpoint)  # which a kill may have come between
+                self.retention.prune(self.state, checkpoint)  # which a kill may have come between
             other = differences(checkpoint.about().get("made_with", {}), conditions(self.world))
             self.notices += [other] if other is not None else []
         self.observer.started(self.state.model, step=self.state.standing.step, steps=self.settings.steps)
@@ -174,7 +174,7 @@ class _Training:
                 self.state.standing, stopped = replace(standing, due=True), True
         if self.world.first and (saving or stopped or standing.due or self.at_end):
             self.observer.saving(standing.step)
-            self.observer.saved(self.shelf.save(self.state, made_with=conditions(self.world)))
+            self.observer.saved(self.retention.save(self.state, made_with=conditions(self.world)))
         return stopped
 
     def _refuse_what_is_not_finite(self) -> None:
@@ -208,7 +208,7 @@ class _Training:
         waited = 0 if improved else standing.waited + 1
         self.state.standing = replace(standing, metrics=metrics, waited=waited)
         if improved and self.world.first:
-            self.shelf.save_best(self.state, weights_of(self.state.model))
+            self.retention.save_best(self.state, weights_of(self.state.model))
         self.observer.evaluated(standing.step, metrics)
 
     def _measured(self) -> dict[str, float]:
@@ -236,7 +236,7 @@ class _Training:
         if not stopped:
             try:
                 measure = None if self.evaluate is None else self._measured
-                final = finalise(self.state, self.shelf, self.world, measure)
+                final = finalise(self.state, self.retention, self.world, measure)
             except Interrupted:
                 stopped = True
         for notice in final.notices:

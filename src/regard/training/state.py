@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.runs.settings import Training
-from regard.training.averaging import RunningMean
-from regard.training.checkpoints import Checkpoint
+from regard.runs.tensor_file import Checkpoint
+from regard.training.model_weights import RunningMean, install, same_shape, weights_of
 from regard.training.optimiser import adamw
-from regard.training.weights import install, same_shape, weights_of
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of a weight
 _OTHERS = "it was not written by this training; move it away to resume from an earlier one"

@@ -15,36 +15,35 @@ from regard.data.batches import Batch, Feed
 from regard.errors import RegardError
 from regard.models.protocols import Loss, Trains
 from regard.runs.settings import Training
+from regard.training.batch_order import BatchPlace, share_of
+from regard.training.captured_update import CapturedUpdate, CapturedUpdates, gradients_of
 from regard.training.distribution import World, apart, scored
 from regard.training.observers import Update
-from regard.training.optimiser import normalise_
+from regard.training.optimiser import normalise_, rate_at
 from regard.training.precision import autocast
-from regard.training.replay import Record, Replay, gradients_of
-from regard.training.schedules import rate_at
 from regard.training.shapes import evened
 from regard.training.state import State
-from regard.training.turns import Turn, share_of
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
     """What this process does of an update: its batches, already where the model is."""
 
-    turn: Turn
+    place: BatchPlace
     batches: Sequence[Batch]
     idle: bool  # there were fewer rows than processes, and none for this one
 
 
 @dataclass(frozen=True, eq=False)
 class Pending:
-    """Sums over an update that may still be under way on a GPU: nobody has waited for them."""
+    """Sums over an update that may still be under way on a GPU: not synchronised yet."""
 
     sums: Float[
         Tensor, " n"
     ]  # total, count, processes asked to stop, the metrics; if replayed, the gradient's norm
     metrics: Sequence[str]
     stop: bool = False  # this process was asked to
-    record: Record | None = None  # what is being replayed
+    captured: CapturedUpdate | None = None  # what is being replayed
 
 
 class Updater:
@@ -61,21 +60,22 @@ class Updater:
         self._precision = autocast(settings, world.device, state.model)
         with self._precision:
             self._narrow = world.device.type == "cpu" and torch.is_autocast_enabled("cpu")
-        self._replay = Replay(state, settings, self._sums) if Replay.suits(settings, world) else None
+        suited = CapturedUpdates.suits(settings, world)
+        self._captured = CapturedUpdates(state, settings, self._sums) if suited else None
 
-    def prepare(self, feed: Feed[Any], turn: Turn) -> Work:
+    def prepare(self, feed: Feed[Any], place: BatchPlace) -> Work:
         """This process's rows of an update as batches."""
-        if not len(turn.samples):
-            raise RegardError(f"batch {turn.position} of epoch {turn.epoch} has no samples")
+        if not len(place.samples):
+            raise RegardError(f"batch {place.position} of epoch {place.epoch} has no samples")
         share = share_of(
-            turn.samples, rank=self.world.rank, size=self.world.size, parts=self.settings.accumulate
+            place.samples, rank=self.world.rank, size=self.world.size, parts=self.settings.accumulate
         )
-        batches = [feed.batch(each) for each in share or [turn.samples[:1]]]
-        if self._replay is not None:
-            batches = [self._replay.shaped(batch) for batch in batches]
+        batches = [feed.batch(each) for each in share or [place.samples[:1]]]
+        if self._captured is not None:
+            batches = [self._captured.shaped(batch) for batch in batches]
         elif self._narrow:
             batches = [evened(batch) for batch in batches]
-        return Work(turn, [batch.to(self.world.device) for batch in batches], idle=not share)
+        return Work(place, [batch.to(self.world.device) for batch in batches], idle=not share)
 
     def compute(self, work: Work, *, stop: bool) -> Pending:
         """Leave the summed gradients in the weights. Says `stop` to the other processes."""
@@ -84,7 +84,7 @@ class Updater:
         model = self._scored
         seed = seed_of(self.seed, self.state.standing.step + 1, self.world.rank)
         torch.manual_seed(seed)  # after all that draws once a process, such as the batch that is tried out
-        if self._replay is None:
+        if self._captured is None:
             sums = self._computed(model, work, stop=stop)
             return Pending(sums, self._metrics, stop=stop)
         if observed(self.state.model):
@@ -93,13 +93,13 @@ class Updater:
                     'replay = "compiled": compiled blocks cannot be watched; train with replay = "recorded" to watch'
                 )
             return Pending(self._computed(model, work, stop=stop), self._metrics, stop=stop)
-        record = self._replay.record_of(work.batches[0])
-        if record is None:
-            with self._replay.aside():
+        captured = self._captured.update_of(work.batches[0])
+        if captured is None:
+            with self._captured.eagerly():
                 return Pending(self._computed(model, work, stop=stop), self._metrics, stop=stop)
-        torch.manual_seed(seed)  # again, for recording draws too
-        record.compute()
-        return Pending(record.found, self._metrics, stop=stop, record=record)
+        torch.manual_seed(seed)  # again, for capturing draws too
+        captured.compute()
+        return Pending(captured.found, self._metrics, stop=stop, captured=captured)
 
     def _computed(self, model: nn.Module, work: Work, *, stop: bool) -> Float[Tensor, " n"]:
         """As it comes, part by part."""
@@ -115,7 +115,7 @@ class Updater:
         return self.world.sum_(_summed(losses, self._metrics, stop=stop, device=self.world.device))
 
     def _sums(self, batch: Batch) -> Float[Tensor, " n"]:
-        """One part of one process, for what is recorded."""
+        """One part of one process, for what is captured."""
         with self._precision:
             loss = cast(Trains[Batch], self.state.model).loss(batch)
         loss.total.backward()  # type: ignore[no-untyped-call]
@@ -133,21 +133,21 @@ class Updater:
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = rate
-        if pending.record is not None:
-            pending.record.applying.replay()  # a GPU goes on while the host learns what was found
-            values = pending.record.values()
+        if pending.captured is not None:
+            pending.captured.applying.replay()  # a GPU goes on while the host learns what was found
+            values = pending.captured.values()
         else:
             values = self._normalised(pending.sums).tolist()
         total, count, stops, *metrics, length = values
         if not (math.isfinite(total) and math.isfinite(length)):
-            raise RegardError(_not_finite(step, work.turn, total / max(count, 1), length))
-        if pending.record is None:
+            raise RegardError(_not_finite(step, work.place, total / max(count, 1), length))
+        if pending.captured is None:
             state.optimiser.step()
         if state.mean is not None:
             state.mean.update(step)
         update = Update(
             step=step,
-            epoch=work.turn.epoch,
+            epoch=work.place.epoch,
             total=total,
             count=int(count),
             metrics=dict(zip(pending.metrics, metrics, strict=True)),
@@ -185,11 +185,11 @@ def _summed(
     return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
 
 
-def _not_finite(step: int, turn: Turn, loss: float, norm: float) -> str:
-    some = ", ".join(str(number) for number in list(turn.samples)[:8])
-    more = ", …" if len(turn.samples) > 8 else ""
+def _not_finite(step: int, place: BatchPlace, loss: float, norm: float) -> str:
+    some = ", ".join(str(number) for number in list(place.samples)[:8])
+    more = ", …" if len(place.samples) > 8 else ""
     return (
         f"step {step} stops before its update: the loss is {loss}, the norm of the gradient {norm} "
-        f"(epoch {turn.epoch}, batch {turn.position}, samples {some}{more}); "
+        f"(epoch {place.epoch}, batch {place.position}, samples {some}{more}); "
         "the weights are as they were: lower the rate, warm up longer, or look at these samples"
     )

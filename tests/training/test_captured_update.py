@@ -1,6 +1,6 @@
 """Training on packed texts; and, on a GPU, updates that are recorded and replayed.
 
-What needs a GPU is skipped without one: `pytest tests/training/test_replay.py` on a machine that has it.
+What needs a GPU is skipped without one: `pytest tests/training/test_captured_update.py` on a machine that has it.
 """
 
 from dataclasses import replace
@@ -24,12 +24,12 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.recipe import find
 from regard.runs.settings import Training
 from regard.runs.tasks.prepared import packs
+from regard.training.batch_order import BatchPlace, batch_order
+from regard.training.captured_update import CapturedUpdates
 from regard.training.distribution import World
 from regard.training.loop import train
-from regard.training.replay import Replay
 from regard.training.shapes import evened, filled_up, reaching, rounded
 from regard.training.state import State
-from regard.training.turns import Turn, turns
 from regard.training.update import Updater
 
 
@@ -84,10 +84,10 @@ def test_parts_of_a_packed_update_sum_to_the_whole(tmp_path: Path) -> None:
 
 def test_a_cpu_records_nothing() -> None:
     world = World(torch.device("cpu"))
-    assert not Replay.suits(plan(replay="recorded"), world)
-    assert not Replay.suits(plan(replay="none"), World(torch.device("cuda")))
-    assert not Replay.suits(plan(replay="recorded"), World(torch.device("cuda"), rank=0, size=2))
-    assert not Replay.suits(plan(replay="recorded", accumulate=2), World(torch.device("cuda")))
+    assert not CapturedUpdates.suits(plan(replay="recorded"), world)
+    assert not CapturedUpdates.suits(plan(replay="none"), World(torch.device("cuda")))
+    assert not CapturedUpdates.suits(plan(replay="recorded"), World(torch.device("cuda"), rank=0, size=2))
+    assert not CapturedUpdates.suits(plan(replay="recorded", accumulate=2), World(torch.device("cuda")))
 
 
 def test_filled_up_batches_have_round_shapes_and_the_same_loss() -> None:
@@ -121,7 +121,7 @@ def test_on_a_cpu_packed_texts_have_an_even_number_of_tokens_and_the_same_loss()
     for precision, even in (("bfloat16", True), ("float32", False)):
         settings = plan(precision=precision)
         updater = Updater(State(model(), settings), settings, world=World(torch.device("cpu")), seed=3)
-        made = updater.prepare(pairs, Turn(0, 0, range(17))).batches[0]
+        made = updater.prepare(pairs, BatchPlace(0, 0, range(17))).batches[0]
         assert (made.source.tokens.shape[0] % 16 == 0) == even
         assert batch.source.tokens.shape[0] % 16 != 0
 
@@ -206,9 +206,9 @@ def updates(
     one, pairs = of(**changes).cuda().train(), feed(packed=of is model)
     state = State(one, settings)
     updater = Updater(state, settings, world=World(torch.device("cuda")), seed=3)
-    if refused and updater._replay is not None:
-        updater._replay.refusal = "asked for"
-    order = turns(pairs, epoch=0, position=0)
+    if refused and updater._captured is not None:
+        updater._captured.refusal = "asked for"
+    order = batch_order(pairs, epoch=0, position=0)
     for step in range(1, settings.steps + 1):
         work = updater.prepare(pairs, next(order))
         if step == watched:
@@ -229,8 +229,8 @@ def test_what_is_replayed_comes_out_as_what_is_not(changes: dict[str, Any]) -> N
     settings = plan(replay="recorded", precision="bfloat16")
     recorded, updater = updates(settings, **changes)
     computed, _ = updates(settings, refused=True, **changes)
-    assert updater._replay is not None
-    assert updater._replay._records
+    assert updater._captured is not None
+    assert updater._captured._updates
     assert all(torch.equal(a, b) for a, b in zip(recorded, computed, strict=True))
 
 
@@ -248,8 +248,8 @@ def test_what_is_replayed_of_a_recurrent_translator_comes_out_as_what_is_not(cha
     settings = plan(replay="recorded", precision="bfloat16", steps=30)
     recorded, updater = updates(settings, of=recurrent, **changes)
     computed, _ = updates(settings, refused=True, of=recurrent, **changes)
-    assert updater._replay is not None
-    assert updater._replay._records
+    assert updater._captured is not None
+    assert updater._captured._updates
     assert all(torch.equal(a, b) for a, b in zip(recorded, computed, strict=True))
 
 
@@ -276,7 +276,7 @@ def test_what_is_not_finite_leaves_a_replayed_training_as_it_was() -> None:
     with torch.no_grad():
         state.model.decoder_norm.weight[0] = torch.inf
     before = {name: tensor.clone() for name, tensor in state.tensors().items() if "random" not in name}
-    work = updater.prepare(feed(), next(turns(feed(), epoch=0, position=0)))
+    work = updater.prepare(feed(), next(batch_order(feed(), epoch=0, position=0)))
     pending = updater.compute(work, stop=False)
     assert pending.record is not None
     with pytest.raises(RegardError, match="stops before its update: the loss is nan"):
@@ -327,9 +327,9 @@ def test_compiled_blocks_learn_the_same_within_rounding_and_refuse_to_be_watched
 @gpu
 def test_what_depends_on_more_than_shapes_is_computed_as_it_comes() -> None:
     _, updater = updates(plan(replay="recorded"), positions="relative")
-    assert updater._replay is not None
-    assert updater._replay.refusal is not None
-    assert not updater._replay._records
+    assert updater._captured is not None
+    assert updater._captured.refusal is not None
+    assert not updater._captured._updates
 
 
 @gpu

@@ -1,4 +1,4 @@
-"""Turns: which samples an update learns from, and which of them a process takes."""
+"""Which samples an update learns from, and which of them a process takes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ from regard.errors import RegardError
 
 
 @dataclass(frozen=True)
-class Turn:
-    """The samples of one update, and where in the data they stand."""
+class BatchPlace:
+    """The samples of one update, and where in the data they are."""
 
     epoch: int
     position: int  # which batch of the epoch
     samples: Sequence[int]
 
 
-def turns(feed: Feed[Any], *, epoch: int, position: int) -> Iterator[Turn]:
-    """What comes from a place in the data on, epoch after epoch, without end."""
+def batch_order(feed: Feed[Any], *, epoch: int, position: int) -> Iterator[BatchPlace]:
+    """The batches from a place in the data on, epoch after epoch, without end."""
     while True:
         order = feed.order(epoch)
         if not len(order):
             raise RegardError(f"epoch {epoch} has no batches: there is nothing to learn from")
         for here in range(position, len(order)):
-            yield Turn(epoch, here, order[here])
+            yield BatchPlace(epoch, here, order[here])
         epoch, position = epoch + 1, 0
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from training.toys import Words
 
 from regard.errors import RegardError
-from regard.training.turns import share_of, turns
+from regard.training.batch_order import batch_order, share_of
 
 
 @given(st.integers(0, 40), st.integers(1, 5), st.integers(1, 4))
@@ -27,15 +27,15 @@ def test_rows_are_dealt_like_cards() -> None:
 
 def test_turns_go_on_from_any_place() -> None:
     feed = Words(12, size=5)
-    whole = list(islice(turns(feed, epoch=0, position=0), 10))
-    assert [(turn.epoch, turn.position) for turn in whole[:4]] == [(0, 0), (0, 1), (0, 2), (1, 0)]
+    whole = list(islice(batch_order(feed, epoch=0, position=0), 10))
+    assert [(place.epoch, place.position) for place in whole[:4]] == [(0, 0), (0, 1), (0, 2), (1, 0)]
     assert whole[4].samples == feed.order(1)[1]
     for done in range(8):
         before = whole[done]
-        later = turns(feed, epoch=before.epoch, position=before.position + 1)
+        later = batch_order(feed, epoch=before.epoch, position=before.position + 1)
         assert next(later) == whole[done + 1]
 
 
 def test_an_epoch_of_nothing_is_an_error() -> None:
     with pytest.raises(RegardError, match="epoch 0 has no batches"):
-        next(turns(Words(0), epoch=0, position=0))
+        next(batch_order(Words(0), epoch=0, position=0))

@@ -1,9 +1,9 @@
-"""Replay: an update on a GPU recorded once for each shape of batch, and from then on started with one call.
+"""Updates on a GPU captured as CUDA graphs, one for each shape of batch, and replayed from then on.
 
-A small model waits for its kernels to start far longer than for what they compute. Recorded are the same kernels in
-the same order, so an update comes out as if it had not been recorded, dropout included: random numbers are a function
-of the seed that is set before each. What is recorded must not depend on anything but the shapes of its batch, which
-is so for packed texts filled up to a round number of tokens, and for padded ones that a recurrence reads cell by cell.
+A replay launches the same kernels in the same order, so an update comes out as if it had not been captured, dropout
+included: random numbers are a function of the seed that is set before each. What is captured must not depend on
+anything but the shapes of its batch, which is so for packed texts filled up to a round number of tokens, and for padded
+ones that a recurrence reads cell by cell.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from regard.attention.kernels.packed import ReplayError
 from regard.data.batches import Batch, Packed, Pairs, Sequences
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.positions import Learned
+from regard.models.cuda_graph import Captured, Capturing, Readback
 from regard.models.recurrent import RecurrentTranslator
 from regard.runs.settings import Training
 from regard.training.distribution import World
@@ -26,58 +27,65 @@ from regard.training.optimiser import normalise_
 from regard.training.shapes import filled_up, reaching, rounded
 from regard.training.state import State
 
-_WARM = 2  # updates of a shape before it is recorded: libraries choose their kernels in the first ones
-_SHAPES = 32  # that are recorded; others are computed as they come
+_WARM = 2  # updates of a shape before it is captured: libraries choose their kernels in the first ones
+_MAX_SHAPES = 32  # that are captured; others are computed as they come
 
 Sums = Callable[[Batch], Float[Tensor, " n"]]  # leaves summed gradients in the weights
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
-    """One update: its batch, the two halves of its work, and what is known between them."""
+class CapturedUpdate:
+    """One update: its batch, and its two halves."""
 
     batch: Batch
     longest: tuple[int, ...]
-    between: Sequence[Tensor]  # which the second half reads: they must live as long as it does
-    found: Float[Tensor, " n"]  # sums, then the norm of the gradient
-    computing: torch.cuda.CUDAGraph
-    applying: torch.cuda.CUDAGraph  # which changes nothing if what was found is not finite
-    told: Float[Tensor, " n"]  # what was found, where the host can read it
-    arrived: torch.cuda.Event
+    computing: Captured["_Found"]
+    applying: Captured[None]  # which changes nothing if what was found is not finite
+    readback: Readback
+
+    @property
+    def found(self) -> Float[Tensor, " n"]:
+        """Sums, then the norm of the gradient."""
+        return self.computing.result.numbers
 
     def compute(self) -> None:
-        """The first half; what it finds is sent to the host on its way."""
+        """The first half; what it finds is sent to the host."""
         self.computing.replay()
-        self.told.copy_(self.found, non_blocking=True)
-        self.arrived.record()
+        self.readback.send(self.found)
 
     def values(self) -> list[float]:
         """What was found. Waits for the first half alone."""
-        self.arrived.synchronize()
-        return self.told.tolist()
+        return self.readback.wait().tolist()
 
 
-class Replay:
-    """Records updates and replays them."""
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What the first half leaves behind, for as long as the second reads it."""
+
+    numbers: Float[Tensor, " n"]
+    gradients: Sequence[Tensor]
+    astray: Float[Tensor, ""]  # 1 if a number is not finite
+
+
+class CapturedUpdates:
+    """Captures updates and replays them."""
 
     def __init__(self, state: State, settings: Training, sums: Sums) -> None:
         self.state, self.settings, self._sums = state, settings, sums
-        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        # One for all records: never are two under way, and what one leaves behind is used up before the next begins.
-        self._pool = torch.cuda.graph_pool_handle()
-        self._records: dict[tuple[Any, ...], Record] = {}
+        self._capturing = Capturing()  # one for all: never are two updates under way
+        self._updates: dict[tuple[Any, ...], CapturedUpdate] = {}
         self._seen: dict[tuple[Any, ...], int] = {}
         self._compiled: dict[nn.Module, Any] = {}
         learned = (part.table.shape[0] for part in state.model.modules() if isinstance(part, Learned))
         self._end = min(learned, default=None)  # of the positions that are known
-        self.refusal: str | None = None  # why nothing is recorded
+        self.refusal: str | None = None  # why nothing is captured
         for group in state.optimiser.param_groups:
             group["capturable"] = True
             group["lr"] = torch.tensor(float(group["lr"]), device="cuda")
 
     @staticmethod
     def suits(settings: Training, world: World) -> bool:
-        """Whether updates are to be recorded: one process, one part, on a GPU."""
+        """Whether updates are to be captured: one process, one part, on a GPU."""
         alone = world.size == 1 and settings.accumulate == 1
         return settings.replay != "none" and alone and world.device.type == "cuda"
 
@@ -93,59 +101,60 @@ class Replay:
             sides = [reaching(side, self._end) for side in sides]
         return Pairs(*sides) if isinstance(batch, Pairs) else sides[0]
 
-    def record_of(self, batch: Batch) -> Record | None:
+    def update_of(self, batch: Batch) -> CapturedUpdate | None:
         """What to replay for a batch, already holding it; None while there is nothing."""
         if self.refusal is not None or not _shaped(batch):
             return None
         shape = tuple((tuple(part.shape), part.dtype) for part in _tensors(batch))
-        known = self._records.get(shape)
+        known = self._updates.get(shape)
         if known is not None and all(a <= b for a, b in zip(_longest(batch), known.longest, strict=True)):
             for held, new in zip(_tensors(known.batch), _tensors(batch), strict=True):
                 held.copy_(new)
             return known
         self._seen[shape] = self._seen.get(shape, 0) + 1
-        if self._seen[shape] <= _WARM or (known is None and len(self._records) == _SHAPES):
+        if self._seen[shape] <= _WARM or (known is None and len(self._updates) == _MAX_SHAPES):
             return None
         try:
-            self._records[shape] = self._recorded(batch)
+            self._updates[shape] = self._captured(batch)
         except ReplayError as error:
             self.refusal = str(error)
             return None
-        return self._records[shape]
+        return self._updates[shape]
 
     @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
-        """Compute on the stream that is recorded from, with the blocks compiled if they are to be."""
-        with self._blocks_compiled():
-            self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                yield
-            torch.cuda.current_stream().wait_stream(self._stream)
+    def eagerly(self) -> Iterator[None]:
+        """Compute on the stream that is captured from, with the blocks compiled if they are to be."""
+        with self._blocks_compiled(), self._capturing.eagerly():
+            yield
 
-    def _recorded(self, batch: Batch) -> Record:
+    def _captured(self, batch: Batch) -> CapturedUpdate:
         optimiser = self.state.optimiser
-        computing, applying = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         optimiser.zero_grad(set_to_none=True)
-        with self._blocks_compiled(), torch.cuda.graph(computing, stream=self._stream, pool=self._pool):
-            sums = self._sums(batch)
-            gradients = gradients_of(self.state)
-            norm = normalise_(gradients, sums[1].clamp(min=1), clip=self.settings.clip)
-            found = torch.cat([sums, norm.to(sums)[None]])
-            astray = (~torch.stack([found[0], found[-1]]).isfinite()).any().float()
-        optimiser.found_inf = astray  # type: ignore[attr-defined]  # torch's way to tell it to leave all as it is
+        with self._blocks_compiled():
+            computing = self._capturing.capture(lambda: self._find(batch))
+        # torch's way to have an optimiser leave everything as it is.
+        optimiser.found_inf = computing.result.astray  # type: ignore[attr-defined]
         try:
-            with torch.cuda.graph(applying, stream=self._stream, pool=self._pool):
-                optimiser.step()
+            applying = self._capturing.capture(self._step)
         finally:
             del optimiser.found_inf  # type: ignore[attr-defined]
-        told = torch.empty(found.shape, dtype=found.dtype, pin_memory=True)
-        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        between = [*gradients, astray]
-        return Record(batch, _longest(batch), between, found, computing, applying, told, arrived)
+        readback = Readback(computing.result.numbers)
+        return CapturedUpdate(batch, _longest(batch), computing, applying, readback)
+
+    def _find(self, batch: Batch) -> _Found:
+        sums = self._sums(batch)
+        gradients = gradients_of(self.state)
+        norm = normalise_(gradients, sums[1].clamp(min=1), clip=self.settings.clip)
+        numbers = torch.cat([sums, norm.to(sums)[None]])
+        astray = (~torch.stack([numbers[0], numbers[-1]]).isfinite()).any().float()
+        return _Found(numbers, gradients, astray)
+
+    def _step(self) -> None:
+        self.state.optimiser.step()
 
     @contextlib.contextmanager
     def _blocks_compiled(self) -> Iterator[None]:
-        """Blocks compiled for as long as they train; who evaluates or decodes finds them as they were."""
+        """Blocks compiled while they train; evaluating and decoding find them as they were."""
         if self.settings.replay != "compiled":
             yield
             return
@@ -171,7 +180,7 @@ def gradients_of(state: State) -> list[Tensor]:
 
 
 def _shaped(batch: Batch) -> bool:
-    """Whether a batch is of texts whose number and lengths are the device's affair alone."""
+    """Whether a batch is of texts whose number and lengths need not be known on the host."""
     sides = (batch.source, batch.target) if isinstance(batch, Pairs) else (batch,)
     return all(isinstance(side, Packed) or (isinstance(side, Sequences) and side.filled) for side in sides)
 
