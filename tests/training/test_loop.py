@@ -167,7 +167,7 @@ def test_a_kill_between_saving_and_pruning_leaves_nothing_over(
 
     run("whole")
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "prune", lambda *arguments: None)
+        patch.setattr(checkpoints, "remove_others", lambda *arguments: None)
         run("killed")
     kept = [contents(tmp_path / name / "checkpoints").keys() for name in ("whole", "killed")]
     assert kept[0] < kept[1]

@@ -65,14 +65,13 @@ class SteppedDecode:
         most = per_row(limits, len(first), device=torch.device("cpu")).tolist()
         self.search = make(most, capacity=min(_CAPACITY, max(most, default=1)), device=first.device)
         self.search.begin(first)
+        # At first the texts of a source are equal: they are stepped as one row, and parted when they differ.
+        self.search.parted = self.search.group == 1
         if keys is not None:
             self.search.key(keys(len(most)))
         self.texts: list[list[Hypothesis]] = [[] for _ in most]
         self._at = torch.zeros(1, dtype=torch.long, device=first.device)
         self._steps = 0
-        if self.search.group > 1:
-            sources = torch.arange(len(most), device=first.device)
-            self._state = self._state.pick(sources.repeat_interleave(self.search.group))
 
     def step(self) -> bool:
         """One token more for every text that is not over; whether any is left."""
@@ -82,7 +81,11 @@ class SteppedDecode:
         if self._steps == search.capacity:
             search.grow()
         # A copy: a model may keep its tokens, and the search writes the next ones over them.
-        logits, self._state = self._model.step(search.tokens.clone(), self._state)
+        together = self._steps == 0 and search.group > 1
+        tokens = search.tokens[:: search.group] if together else search.tokens
+        logits, self._state = self._model.step(tokens.clone(), self._state)
+        if together:
+            logits = logits.repeat_interleave(search.group, 0)
         parents = search.advance(logits, self._at)
         search.check(logits, self._steps)
         self._at += 1
@@ -98,8 +101,11 @@ class SteppedDecode:
                 self.texts[search.sources[place]] = texts
         if places and (len(places) < len(over) or parents is not None):
             index = torch.tensor(places, device=search.over.device)
-            within = None if parents is None else parents[index]
-            rows = index if within is None else (index[:, None] * search.group + within).flatten()
+            rows = index
+            if together:
+                rows = index.repeat_interleave(search.group)
+            elif parents is not None:
+                rows = (index[:, None] * search.group + parents[index]).flatten()
             self._state = self._state.pick(rows)
         if len(places) < len(over):
             search.keep(places, step=self._steps)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int
@@ -25,7 +26,16 @@ class Hypothesis:
     rows: list[int]  # one a step, the step that gave END among them
 
 
-def beams(hypotheses: Sequence[Hypothesis]) -> Int[Tensor, "texts steps"]:
+@runtime_checkable
+class HasRows(Protocol):
+    """A hypothesis, or the answer that was made of it."""
+
+    @property
+    def rows(self) -> list[int]:
+        """The row of the batch at each step."""
+
+
+def beams(hypotheses: Sequence[HasRows]) -> Int[Tensor, "texts steps"]:
     """The rows of some hypotheses of one decode, −1 after their ends: for `seen.stitched(name, beams=…)`."""
     if not hypotheses:
         raise RegardError("the beams of no hypothesis: give at least one")

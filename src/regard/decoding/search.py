@@ -40,6 +40,7 @@ class Search(ABC):
         self._view_notes()
         # The sources that are still in the batch, and for each the steps at which it moved in the batch, and where to.
         self.sources = list(range(len(limits)))
+        self.parted = True  # whether the first step had a row for every text, not one for each source
         self._moves = [[(0, place)] for place in self.sources]
 
     @property
@@ -128,6 +129,8 @@ class Search(ABC):
         rows = [0] * len(within)
         for start, moved in self._moves[place]:
             rows[start:] = [moved * self.group + one for one in within[start:]]
+        if not self.parted:
+            rows[:1] = [self._moves[place][0][1]]
         return rows
 
 

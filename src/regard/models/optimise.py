@@ -36,6 +36,14 @@ class TiesOutput(Protocol):
         """That table; None where the output layer has weights of its own."""
 
 
+@runtime_checkable
+class FusesStep(Protocol):
+    """A model whose decoder can step with few kernels on a GPU."""
+
+    def fuse_step(self) -> str | None:
+        """Do so from now on; the reason why not, where that cannot be."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """What was replaced by what, what was not, and why: one line for each kind of module."""
@@ -80,6 +88,7 @@ def optimise(
             raise RegardError(f"precision={precision!r} on a GPU: give {', '.join(map(repr, GPU_DTYPES))}")
         whole.to(GPU_DTYPES[precision])
         summary = f"optimised for inference: {precision} on a GPU"
+        work.fuse_steps(whole)
         work.fuse_residuals(whole, None)
         work.keep(whole, f"as it is, in {precision}")
     else:
@@ -108,6 +117,15 @@ class _Optimising:
         self._replaced: Counter[tuple[str, str]] = Counter()
         self._kept: Counter[tuple[str, str]] = Counter()
         self._why: dict[nn.Module, str] = {}
+
+    def fuse_steps(self, model: nn.Module) -> None:
+        for part in model.modules():
+            if isinstance(part, FusesStep):
+                why = part.fuse_step()
+                if why is None:
+                    self._replaced["decoding step", "FusedStep"] += 1
+                else:
+                    self._kept["decoding step", why] += 1
 
     def fuse_residuals(self, model: nn.Module, found: Kernels | None) -> None:
         for part in list(model.modules()):

@@ -1,7 +1,7 @@
 """Trained models with their tokenizers and labels: what `regard.load` returns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import torch
@@ -35,6 +35,9 @@ class Answer:
     score: float  # log-probability, with the length penalty
     logprob: float  # of the whole text and its end
     tokens: list[int]
+    rows: list[int] = field(
+        default_factory=list
+    )  # of the batch, a step each: see `decoding.hypothesis.beams`
 
 
 def answers(
@@ -56,7 +59,7 @@ def answers(
             else beam(model, source, size=width, limits=most, penalty=decoding.penalty, count=count)
         )
     return [
-        [Answer(tokenizer.decode(one.tokens), one.score, one.logprob, one.tokens) for one in best]
+        [Answer(tokenizer.decode(one.tokens), one.score, one.logprob, one.tokens, one.rows) for one in best]
         for best in found
     ]
 
