@@ -1,19 +1,17 @@
 """Residual connections for inference: the sum and its norm in one kernel."""
 
-import importlib.util
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.kernels.native import Kernels
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.data.given import vectors
 from regard.errors import RegardError
 from regard.layers.inference_only import refuse_gradients
 from regard.layers.residual import Layer, Residual, after
 
 WIDEST = 8192  # features for which the Triton kernel has space
-_TRITON = importlib.util.find_spec("triton") is not None
 
 
 class AddedNorm(nn.LayerNorm):
@@ -72,6 +70,8 @@ def obstacle(residual: Residual, kernels: Kernels | None) -> str | None:
         return f"the kernel takes a norm over one axis of at most {WIDEST} features"
     if norm.weight.is_cuda:
         return (
-            None if _TRITON and norm.weight.dtype != torch.float64 else "it takes Triton and at most 32 bits"
+            None
+            if TRITON_INSTALLED and norm.weight.dtype != torch.float64
+            else "it takes Triton and at most 32 bits"
         )
     return None if kernels is not None else "the C kernels are not built"
