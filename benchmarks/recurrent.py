@@ -33,7 +33,7 @@ from regard.runs.settings import Training
 from regard.training.batch_order import BatchPlace
 from regard.training.distribution import World
 from regard.training.shapes import rounded
-from regard.training.state import State
+from regard.training.state import TrainingState
 from regard.training.update import Updater
 
 Loss = Callable[[RecurrentTranslator, Pairs], Tensor]
@@ -156,7 +156,7 @@ def recorded(model: RecurrentTranslator, batch: Pairs, *, narrow: bool) -> Calla
         learning_rate=1e-4,
         warmup=1,
     )
-    state, feed = State(copy.deepcopy(model).train(), settings), Again(batch)
+    state, feed = TrainingState(copy.deepcopy(model).train(), settings), Again(batch)
     updater = Updater(state, settings, world=World(torch.device("cuda")), seed=0)
     place = BatchPlace(0, 0, range(len(batch)))
     upcoming = [updater.prepare(feed, place)]

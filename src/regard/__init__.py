@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from regard.attention.masks import window as window
     from regard.attention.multihead import HeadSizes as HeadSizes
     from regard.attention.multihead import MultiHeadAttention as MultiHeadAttention
-    from regard.attention.packed import packed as packed
+    from regard.attention.packed_mask import packed as packed
     from regard.attention.scores import Additive as Additive
     from regard.attention.scores import Bilinear as Bilinear
     from regard.attention.scores import Cosine as Cosine

@@ -12,7 +12,7 @@ from regard.data.batches import END, Both, Images, Pairs, Sequences, Sounds
 from regard.data.text_lines import Report
 from regard.models import captioner, convolution, fusion, hearing, transcriber, vision
 from regard.models.captioner import RecurrentCaptioner
-from regard.models.convolution import Convolution
+from regard.models.convolutional import Convolution
 from regard.models.hearing import Hearing
 from regard.models.vision import Vision
 from regard.runs.answering import ImageCaptioner, Labeller, SpeechTranscriber

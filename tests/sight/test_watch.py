@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard import Bilinear, MultiHeadAttention, RegardError, causal, keep, weigh
-from regard.attention.packed import packed
+from regard.attention.packed_mask import packed
 from regard.errors import RegardWarning
 from regard.layers import EncoderBlock, FeedForward, Residual
 from regard.sight.watch import watch

@@ -21,7 +21,7 @@ from regard.runs.settings import Training
 from regard.training import checkpoint_retention as checkpoints
 from regard.training.log import Log
 from regard.training.loop import train
-from regard.training.state import State
+from regard.training.state import TrainingState
 
 SETTINGS = {
     "random": plan(steps=50, save=2, evaluate=3, accumulate=2, ema=0.9, schedule="cosine", clip=1.0),
@@ -140,7 +140,7 @@ def killed_while_saving(folder: Path, settings: Training, rng: random.Random) ->
 
 def main(folder: Path, seed: int) -> None:
     torch.set_num_threads(1)
-    State(toy(), plan())  # torch loads much of itself when the first optimiser is made
+    TrainingState(toy(), plan())  # torch loads much of itself when the first optimiser is made
     kills = killed_at_random(folder / "random", SETTINGS["random"], random.Random(seed))
     left_overs = killed_while_saving(folder / "saving", SETTINGS["saving"], random.Random(seed))
     sys.stdout.write(json.dumps({"kills": kills, "left_overs": left_overs}))

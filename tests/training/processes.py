@@ -15,7 +15,7 @@ from training.toys import Notebook, Words, plan, toy, validation
 from regard.errors import RegardError
 from regard.training.loop import train
 from regard.training.observers import Observer, Update
-from regard.training.state import State
+from regard.training.state import TrainingState
 
 
 def free_port() -> str:
@@ -100,7 +100,7 @@ def _poisoned(loss: Any) -> Any:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    State(toy(), plan())
+    TrainingState(toy(), plan())
     together(folder, "alone", size=1)
     together(folder, "pair", size=2)
     together(folder, "pair-in-parts", size=2, accumulate=2)

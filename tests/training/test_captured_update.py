@@ -29,7 +29,7 @@ from regard.training.captured_update import CapturedUpdates
 from regard.training.distribution import World
 from regard.training.loop import train
 from regard.training.shapes import evened, filled_up, reaching, rounded
-from regard.training.state import State
+from regard.training.state import TrainingState
 from regard.training.update import Updater
 
 
@@ -120,7 +120,9 @@ def test_on_a_cpu_packed_texts_have_an_even_number_of_tokens_and_the_same_loss()
     assert evened(padded).source is padded.source
     for precision, even in (("bfloat16", True), ("float32", False)):
         settings = plan(precision=precision)
-        updater = Updater(State(model(), settings), settings, world=World(torch.device("cpu")), seed=3)
+        updater = Updater(
+            TrainingState(model(), settings), settings, world=World(torch.device("cpu")), seed=3
+        )
         made = updater.prepare(pairs, BatchPlace(0, 0, range(17))).batches[0]
         assert (made.source.tokens.shape[0] % 16 == 0) == even
         assert batch.source.tokens.shape[0] % 16 != 0
@@ -204,7 +206,7 @@ def updates(
 ) -> tuple[list[Tensor], Updater]:
     """The weights after some updates on a GPU."""
     one, pairs = of(**changes).cuda().train(), feed(packed=of is model)
-    state = State(one, settings)
+    state = TrainingState(one, settings)
     updater = Updater(state, settings, world=World(torch.device("cuda")), seed=3)
     if refused and updater._captured is not None:
         updater._captured.refusal = "asked for"
@@ -217,7 +219,7 @@ def updates(
         else:
             pending = updater.compute(work, stop=False)
         update, _ = updater.apply(work, pending)
-        state.standing = replace(state.standing, step=update.step)
+        state.progress = replace(state.progress, step=update.step)
     return [weight.detach().clone() for weight in one.parameters()], updater
 
 

@@ -14,7 +14,7 @@ from regard.errors import RegardError
 from regard.runs.tensor_file import Checkpoint
 from regard.training import checkpoint_retention as checkpoints
 from regard.training.checkpoint_retention import CheckpointRetention
-from regard.training.state import State
+from regard.training.state import TrainingState
 
 TENSORS = {
     "weights/a": torch.arange(6.0).reshape(2, 3),
@@ -121,11 +121,11 @@ def test_a_file_that_grows_too_large_leaves_the_earlier_checkpoints(tmp_path: Pa
 def filled(folder: Path, steps: list[int], **changes: int) -> CheckpointRetention:
     """A retention where the weights of a checkpoint are all its step."""
     settings = plan(**changes)
-    retention, state = CheckpointRetention(folder, settings), State(toy(), settings)
+    retention, state = CheckpointRetention(folder, settings), TrainingState(toy(), settings)
     for step in steps:
         for weight in state.model.parameters():
             torch.nn.init.constant_(weight, step)
-        state.standing = replace(state.standing, step=step)
+        state.progress = replace(state.progress, step=step)
         retention.save(state, made_with={})
     return retention
 
@@ -171,10 +171,10 @@ def test_a_broken_one_is_left_out_of_the_mean_and_named(tmp_path: Path) -> None:
 
 def test_the_best_from_before_stays_until_a_checkpoint_knows_of_the_new(tmp_path: Path) -> None:
     settings = plan()
-    retention, state = CheckpointRetention(tmp_path, settings), State(toy(), settings)
+    retention, state = CheckpointRetention(tmp_path, settings), TrainingState(toy(), settings)
     found = []
     for step in (4, 8):
-        state.standing = replace(state.standing, step=step, best_step=step, best={"loss": 1 / step})
+        state.progress = replace(state.progress, step=step, best_step=step, best={"loss": 1 / step})
         retention.save_best(state, {"a": torch.tensor(float(step))})
         found.append([each.step for each in checkpoints.found(tmp_path, "best")])
     assert found == [[4], [4, 8]]
@@ -191,8 +191,8 @@ def test_best_weights_that_are_gone_are_missed_and_noted(tmp_path: Path) -> None
 
 def test_a_second_checkpoint_of_a_step_replaces_the_first(tmp_path: Path) -> None:
     filled(tmp_path, [4, 8], keep=2)
-    state = State(toy(), plan())
-    state.standing = replace(state.standing, step=8, due=True)
+    state = TrainingState(toy(), plan())
+    state.progress = replace(state.progress, step=8, due=True)
     new = CheckpointRetention(tmp_path, plan()).save(state, made_with={"threads": 3})
     assert steps_in(tmp_path) == [4, 8]
     assert checkpoints.found(tmp_path)[-1].path == new

@@ -9,19 +9,19 @@ from training.toys import Words, plan, same, toy
 from regard.errors import RegardError
 from regard.training import checkpoint_retention as checkpoints
 from regard.training.loop import train
-from regard.training.state import Standing, State
+from regard.training.state import TrainingProgress, TrainingState
 
 
-def trained(**options: float) -> State:
+def trained(**options: float) -> TrainingState:
     settings = plan(ema=0.9, **options)
-    state = State(toy(), settings)
+    state = TrainingState(toy(), settings)
     for step in range(1, 4):
         state.optimiser.zero_grad()
         state.model.loss(Words().batch(range(step + 2))).total.backward()  # type: ignore[operator]
         state.optimiser.step()
         assert state.mean is not None
         state.mean.update(step)
-    state.standing = Standing(
+    state.progress = TrainingProgress(
         step=3, epoch=1, position=2, metrics={"loss": 0.1 + 0.2}, best={"loss": 1 / 3}, best_step=2, waited=1
     )
     return state
@@ -31,12 +31,12 @@ def test_everything_is_restored(tmp_path: Path) -> None:
     state = trained()
     kept = {name: tensor.clone() for name, tensor in state.tensors().items()}
     checkpoint = checkpoints.write_checkpoint(tmp_path, 3, state.tensors(), about=state.about())
-    other = State(toy(), plan(ema=0.9))
+    other = TrainingState(toy(), plan(ema=0.9))
     torch.manual_seed(77)
     torch.nn.init.zeros_(other.model.inner.weight)  # type: ignore[arg-type,union-attr]
     other.restore(checkpoint)
     assert same(other.tensors(), kept)
-    assert other.standing == state.standing
+    assert other.progress == state.progress
     drawn = torch.rand(3)
     torch.set_rng_state(kept["random/cpu"])
     assert torch.equal(drawn, torch.rand(3))

@@ -11,10 +11,10 @@ from regard.attention.call import Call, zero_unseen
 from regard.attention.choice import choose
 from regard.attention.dispatch import dispatch, observers
 from regard.attention.kernels.additive_fused import fused_additive
-from regard.attention.kernels.blocks import in_blocks
+from regard.attention.kernels.banded import in_blocks
 from regard.attention.kernels.fused import fused
-from regard.attention.kernels.packed import in_one_row, in_rows, intervals
 from regard.attention.kernels.small_queries import small_queries
+from regard.attention.kernels.varlen import in_one_row, in_rows, intervals
 from regard.attention.kernels.written import scores_of, written
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach

@@ -7,10 +7,10 @@ import torch
 
 from regard.attention.call import Call
 from regard.attention.kernels.additive_fused import obstacle
-from regard.attention.kernels.blocks import block_of
-from regard.attention.kernels.packed import intervals_refusal
+from regard.attention.kernels.banded import block_of
 from regard.attention.kernels.small_queries import MOST
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
+from regard.attention.kernels.varlen import intervals_refusal
 from regard.attention.reach import Reach
 from regard.attention.scores import Additive
 from regard.attention.static_cache import StaticReach

@@ -6,7 +6,7 @@ import torch
 
 from regard.attention.call import Call
 from regard.attention.choice import Choice, choose
-from regard.attention.kernels.blocks import block_of
+from regard.attention.kernels.banded import block_of
 from regard.attention.kernels.small_queries import torch_instead
 from regard.data.given import instance
 

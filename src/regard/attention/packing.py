@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.shelves import Shelves
+from regard.attention.unpack import RowGroups
 from regard.data.given import integers
 from regard.errors import RegardError
 
@@ -65,9 +65,9 @@ class Packing:
         return self.owners < self.lengths.shape[0]
 
     @cached_property
-    def shelves(self) -> Shelves:
+    def row_groups(self) -> RowGroups:
         """All sequences in rows of one length."""
-        return self._shelves([list(range(self.rows))], [self.longest])
+        return self._row_groups([list(range(self.rows))], [self.longest])
 
     def at_owner(self, values: Int[Tensor, " s"]) -> Int[Tensor, " size"]:
         """What is said of each sequence, at each of its positions; 0 for filling."""
@@ -77,21 +77,21 @@ class Packing:
 
     def in_rows(self, x: Float[Tensor, "size *d"]) -> Float[Tensor, "s longest *d"]:
         """Every sequence in a row of its own, filled up with zeros."""
-        return self.shelves.spread(x)[0]
+        return self.row_groups.spread(x)[0]
 
     def in_one_row(self, x: Float[Tensor, "s longest *d"]) -> Float[Tensor, "size *d"]:
         """Back: the real positions one after another, and zeros for filling."""
-        return self.shelves.gathered([x])
+        return self.row_groups.gathered([x])
 
-    def shelved(self, groups: list[list[int]]) -> Shelves:
+    def in_groups(self, groups: list[list[int]]) -> RowGroups:
         """Sequences in rows as long as the longest of their group."""
         if len(groups) == 1:
-            return self.shelves
+            return self.row_groups
         lengths: list[int] = self.lengths.tolist()
-        return self._shelves(groups, [max(lengths[row] for row in group) for group in groups])
+        return self._row_groups(groups, [max(lengths[row] for row in group) for group in groups])
 
-    def _shelves(self, groups: list[list[int]], longest: list[int]) -> Shelves:
-        return Shelves.of(self.owners, self.places, self.real if self.filled else None, groups, longest)
+    def _row_groups(self, groups: list[list[int]], longest: list[int]) -> RowGroups:
+        return RowGroups.of(self.owners, self.places, self.real if self.filled else None, groups, longest)
 
     @property
     def rows(self) -> int:
@@ -142,10 +142,10 @@ class Packs:
         return [some.tolist() for some in rising.tensor_split(count)]
 
     @cached_property
-    def shelves(self) -> tuple[Shelves, Shelves]:
+    def row_groups(self) -> tuple[RowGroups, RowGroups]:
         """The two sides with every sequence in a row of its own, as long as the longest of its group."""
-        asking = self.queries.shelved(self.groups)
-        return asking, asking if self.same else self.keys.shelved(self.groups)
+        asking = self.queries.in_groups(self.groups)
+        return asking, asking if self.same else self.keys.in_groups(self.groups)
 
     @cached_property
     def looking(self) -> Bool[Tensor, " q"] | None:

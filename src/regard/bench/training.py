@@ -24,7 +24,7 @@ from regard.runs.settings import Training
 from regard.training.batch_order import BatchPlace
 from regard.training.distribution import World
 from regard.training.precision import autocast
-from regard.training.state import State
+from regard.training.state import TrainingState
 from regard.training.update import Updater
 
 WORDS = 10_000
@@ -213,7 +213,7 @@ def our_updates(
     """Updates of regard, by what trains every recipe: the next batch is made while a GPU computes."""
     torch.manual_seed(0)
     feed = PairFeed(feed.sources, feed.targets, budget=1, seed=0, packed=True)
-    state = State(Transformer(config).to(device).train(), settings)
+    state = TrainingState(Transformer(config).to(device).train(), settings)
     updater = Updater(state, settings, world=World(torch.device(device)), seed=0)
     sizes = feed.sources.lengths + feed.targets.lengths + 2
     prepared = (updater.prepare(feed, BatchPlace(0, 0, samples)) for samples in order)

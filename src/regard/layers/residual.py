@@ -40,7 +40,7 @@ _WIDEST = 8192  # features for which the kernels of mixed precision have space
 def normed(norm: nn.Module, x: Tensor) -> Tensor:
     """`norm(x)`; in mixed precision on a GPU by the kernel that writes 16 bits, which is what products want."""
     if isinstance(norm, nn.LayerNorm) and _mixed(x, norm):
-        from regard.layers.kernels.residual import forked
+        from regard.layers.kernels.mixed_residual import forked
 
         return forked(x, norm, torch.get_autocast_dtype("cuda"))[1]
     return norm(x)
@@ -103,7 +103,7 @@ class Residual(nn.Module):
         """x, and what `layer` makes of it."""
         x = vectors("x", x, self.width, of=self)
         if isinstance(self.norm, nn.LayerNorm) and self._fits_a_kernel(x, self.norm):
-            from regard.layers.kernels.residual import added, forked
+            from regard.layers.kernels.mixed_residual import added, forked
 
             x, normed = forked(x, self.norm, torch.get_autocast_dtype("cuda"))
             return added(x, layer(normed), self.dropout.p if self.training else 0.0)

@@ -2,7 +2,7 @@
 
 from regard.models.captioner import Captioner, CaptionerConfig, RecurrentCaptioner, RecurrentCaptionerConfig
 from regard.models.classifier import Classifier, ClassifierConfig
-from regard.models.convolution import Convolution, ConvolutionConfig
+from regard.models.convolutional import Convolution, ConvolutionConfig
 from regard.models.counter import Counter, CounterConfig
 from regard.models.fusion import Fusion, FusionConfig
 from regard.models.hearing import Hearing, HearingConfig

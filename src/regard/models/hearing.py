@@ -13,7 +13,7 @@ from regard.errors import RegardError
 from regard.layers.frames import Frames, Spectrum
 from regard.models.encoded import Encoded, through
 from regard.models.kind import Kind
-from regard.models.mixing import MixedLabelling
+from regard.models.mixup import MixedLabelling
 from regard.models.stack import StackConfig, encoder_blocks, last_norm, position_vectors, questions
 from regard.models.validate import configured, recordings
 

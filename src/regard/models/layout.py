@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.masks import Mask, causal, lengths
-from regard.attention.packed import packed
+from regard.attention.packed_mask import packed
 from regard.attention.packing import Packing
 from regard.data.batches import Packed, Sequences, Texts
 from regard.errors import RegardError

@@ -45,7 +45,7 @@ class FusesStep(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class OptimisationReport:
     """What was replaced by what, what was not, and why: one line for each kind of module."""
 
     summary: str
@@ -63,7 +63,7 @@ class Optimised(NamedTuple):
     """A model with faster modules, and what was done to it."""
 
     model: nn.Module
-    report: Report
+    report: OptimisationReport
 
 
 def optimise(
@@ -187,8 +187,8 @@ class _Optimising:
             if next(part.parameters(recurse=False), None) is not None and name != "AddedNorm":
                 self._kept[name, self._why.get(part, _KEPT.get(name, otherwise))] += 1
 
-    def report(self, summary: str) -> Report:
-        return Report(
+    def report(self, summary: str) -> OptimisationReport:
+        return OptimisationReport(
             summary=summary,
             replaced=tuple((count, *names) for names, count in self._replaced.items()),
             kept=tuple((count, *names) for names, count in self._kept.items()),

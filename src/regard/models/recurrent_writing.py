@@ -23,10 +23,10 @@ from regard.data.batches import START, Pairs, Source
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.recurrence import Recurrence
-from regard.models.alignment import Alignment, make_score
 from regard.models.encoded import Encoded
 from regard.models.memory import Memory
 from regard.models.protocols import Loss, Spent
+from regard.models.recurrent_attention import Alignment, make_score
 from regard.models.targets import decoder_input
 from regard.models.validate import check_choices, check_vocabulary, following, pairs, readable
 from regard.models.word_loss import word_loss

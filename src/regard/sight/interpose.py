@@ -28,7 +28,7 @@ from regard.attention.scores import Dot
 from regard.errors import RegardError
 from regard.sight.logsumexp import LogSumExpCapture, capture_useful, computed_anyway
 from regard.sight.multihead_calls import encoder_layer, multi_head, native_multi_head
-from regard.sight.patch_sites import Patches
+from regard.sight.patch_sites import PatchSites
 
 _DOT = Dot()
 _SDPA = "scaled_dot_product_attention"
@@ -114,7 +114,7 @@ _OBSERVED: dict[str, tuple[Callable[..., Any], str]] = {
     "_native_multi_head_attention": (native_multi_head, ""),
     "_transformer_encoder_layer_fwd": (encoder_layer, "self_attn"),
 }
-FUNCTIONS = Patches(((F if hasattr(F, name) else torch, name) for name in _OBSERVED), _function)
+FUNCTIONS = PatchSites(((F if hasattr(F, name) else torch, name) for name in _OBSERVED), _function)
 
 
 def sdpa_call(

@@ -12,7 +12,7 @@ _found: list[
 ] = []  # what was imported at the last search, and the modules that may hold a function
 
 
-class Patches:
+class PatchSites:
     """Replacements of functions, shared by their users: in place from the first `acquire` to the last `release`.
 
     `targets` are homes (a module, or a class for a method) and names; `replace` makes the replacement of one from its

@@ -9,7 +9,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from regard.attention.dispatch import may_change, present
-from regard.sight.patch_sites import Patches
+from regard.sight.patch_sites import PatchSites
 
 _thread = local()
 
@@ -39,4 +39,4 @@ def _forward(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _FUSING = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
-FORWARDS = Patches(((module, "forward") for module in _FUSING), _forward)
+FORWARDS = PatchSites(((module, "forward") for module in _FUSING), _forward)

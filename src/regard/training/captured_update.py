@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.kernels.packed import ReplayError
+from regard.attention.kernels.varlen import ReplayError
 from regard.data.batches import Batch, Packed, Pairs, Sequences
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.positions import Learned
@@ -25,7 +25,7 @@ from regard.runs.settings import Training
 from regard.training.distribution import World
 from regard.training.optimiser import normalise_
 from regard.training.shapes import filled_up, reaching, rounded
-from regard.training.state import State
+from regard.training.state import TrainingState
 
 _WARM = 2  # updates of a shape before it is captured: libraries choose their kernels in the first ones
 _MAX_SHAPES = 32  # that are captured; others are computed as they come
@@ -70,7 +70,7 @@ class _Found:
 class CapturedUpdates:
     """Captures updates and replays them."""
 
-    def __init__(self, state: State, settings: Training, sums: Sums) -> None:
+    def __init__(self, state: TrainingState, settings: Training, sums: Sums) -> None:
         self.state, self.settings, self._sums = state, settings, sums
         self._capturing = Capturing()  # one for all: never are two updates under way
         self._updates: dict[tuple[Any, ...], CapturedUpdate] = {}
@@ -173,7 +173,7 @@ class CapturedUpdates:
                 block._compiled_call_impl = None
 
 
-def gradients_of(state: State) -> list[Tensor]:
+def gradients_of(state: TrainingState) -> list[Tensor]:
     """The gradients there are."""
     trained = (weight for group in state.optimiser.param_groups for weight in group["params"])
     return [weight.grad for weight in trained if weight.grad is not None]

@@ -20,7 +20,7 @@ from regard.errors import RegardError
 from regard.runs.settings import Training
 from regard.runs.tensor_file import Checkpoint, CheckpointKind, found
 from regard.training.model_weights import mean_of
-from regard.training.state import State
+from regard.training.state import TrainingState
 
 
 def write_checkpoint(
@@ -87,27 +87,27 @@ class CheckpointRetention:
             notices.append(f"{missing}: training starts at step 0")
         return newest
 
-    def save(self, state: State, *, made_with: Mapping[str, object]) -> Path:
+    def save(self, state: TrainingState, *, made_with: Mapping[str, object]) -> Path:
         """A checkpoint; then, when it is safe, those that are no longer needed go."""
-        step = state.standing.step
+        step = state.progress.step
         about = {**state.about(), "made_with": made_with}
         new = write_checkpoint(self.folder, step, state.tensors(), about=about)
         self.prune(state, new)
         return new.path
 
-    def prune(self, state: State, newest: Checkpoint) -> None:
+    def prune(self, state: TrainingState, newest: Checkpoint) -> None:
         """Remove what is no longer needed once a checkpoint of this state is safe."""
         for each in found(self.folder):
             if each.step == newest.step and each.path != newest.path:  # made before an interrupted evaluation
                 each.path.unlink(missing_ok=True)
         recent = [each.step for each in found(self.folder)][-self.settings.keep :]
         remove_others(self.folder, {*recent, *self._averaged(newest.step)})
-        remove_others(self.folder, {state.standing.best_step}, "best")
+        remove_others(self.folder, {state.progress.best_step}, "best")
 
-    def save_best(self, state: State, weights: dict[str, Tensor]) -> None:
+    def save_best(self, state: TrainingState, weights: dict[str, Tensor]) -> None:
         """The best weights so far. The best before stay until a checkpoint knows of these."""
         write_checkpoint(
-            self.folder, state.standing.step, weights, about=dict(state.standing.best), kind="best"
+            self.folder, state.progress.step, weights, about=dict(state.progress.best), kind="best"
         )
 
     def best(self, step: int, notices: list[str]) -> dict[str, Tensor] | None:

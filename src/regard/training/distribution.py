@@ -101,7 +101,7 @@ def joined(device: torch.device | str) -> Iterator[World]:
         distributed.destroy_process_group()
 
 
-class Scored(nn.Module):
+class LossModule(nn.Module):
     """A model whose `forward` is its loss, which is what DistributedDataParallel needs to see.
 
     An idle process, for which an update has no rows, scores another's row and counts it as nothing: it has to take
@@ -131,8 +131,8 @@ def scored(model: nn.Module, world: World, *, first: Batch) -> nn.Module:
     model keeps beside its weights, such as running means, is put back.
     """
     if world.size == 1:
-        return Scored(model)
-    alone, kept = Scored(model), [(buffer, buffer.clone()) for buffer in model.buffers()]
+        return LossModule(model)
+    alone, kept = LossModule(model), [(buffer, buffer.clone()) for buffer in model.buffers()]
     alone(first).total.backward()
     unused = any(weight.grad is None for weight in model.parameters() if weight.requires_grad)
     somewhere = world.sum_(torch.tensor(float(unused), device=world.device)).item() > 0

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard.training.checkpoint_retention import CheckpointRetention
 from regard.training.distribution import World
 from regard.training.model_weights import install, weights_of
-from regard.training.state import State
+from regard.training.state import TrainingState
 
 SMALLER_IS_BETTER = ("loss", "perplexity", "wer", "cer")
 
@@ -25,7 +25,9 @@ class Final:
     notices: Sequence[str] = ()
 
 
-def finalise(state: State, retention: CheckpointRetention, world: World, measure: Measure | None) -> Final:
+def finalise(
+    state: TrainingState, retention: CheckpointRetention, world: World, measure: Measure | None
+) -> Final:
     """Leave the final weights in the model of every process.
 
     Averaged weights are kept if they are at least as good on validation data, by the metric that `best` names, as
@@ -38,7 +40,11 @@ def finalise(state: State, retention: CheckpointRetention, world: World, measure
 
 
 def _chosen(
-    state: State, retention: CheckpointRetention, world: World, measure: Measure | None, notices: list[str]
+    state: TrainingState,
+    retention: CheckpointRetention,
+    world: World,
+    measure: Measure | None,
+    notices: list[str],
 ) -> Final:
     """The choice. Which weights are in the model matters in the first process alone."""
     settings = retention.settings
@@ -46,7 +52,7 @@ def _chosen(
     if settings.averaging.last:
         kept, count = _copied(state.model), 0
         if world.first:
-            weights, count = retention.mean(state.standing.step, notices)
+            weights, count = retention.mean(state.progress.step, notices)
             install(state.model, weights)
         mean = Final(kind=f"mean of {count} checkpoints", metrics={})
         try:
@@ -57,9 +63,9 @@ def _chosen(
             install(state.model, kept)
             raise
         return _compared(mean, single, settings.best, notices, otherwise=lambda: install(state.model, kept))
-    if state.mean is None or (settings.patience and state.standing.best):
+    if state.mean is None or (settings.patience and state.progress.best):
         return single
-    mean = Final(kind="running mean", metrics=state.standing.metrics)
+    mean = Final(kind="running mean", metrics=state.progress.metrics)
     if measure is not None:  # the evaluations were of the running mean, so the last weights have none yet
         last = Final(kind="last", metrics=measure())
         mean = _compared(mean, last, settings.best, notices, otherwise=lambda: None)
@@ -68,17 +74,17 @@ def _chosen(
     return mean
 
 
-def _single(state: State, retention: CheckpointRetention, world: World, notices: list[str]) -> Final:
+def _single(state: TrainingState, retention: CheckpointRetention, world: World, notices: list[str]) -> Final:
     """What is kept without averaging over checkpoints, put into the model: the best if there is patience, or the last."""
-    standing = state.standing
-    if not (retention.settings.patience and standing.best):
-        return Final(kind="last", metrics=standing.metrics)
+    progress = state.progress
+    if not (retention.settings.patience and progress.best):
+        return Final(kind="last", metrics=progress.metrics)
     if world.first:
-        weights = retention.best(standing.best_step, notices)
+        weights = retention.best(progress.best_step, notices)
         if weights is None:
-            return Final(kind="last", metrics=standing.metrics)
+            return Final(kind="last", metrics=progress.metrics)
         install(state.model, weights)
-    return Final(kind=f"best, of step {standing.best_step}", metrics=standing.best)
+    return Final(kind=f"best, of step {progress.best_step}", metrics=progress.best)
 
 
 def _compared(

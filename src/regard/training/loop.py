@@ -22,7 +22,7 @@ from regard.training.model_weights import weights_of
 from regard.training.observers import Observer, Outcome, told
 from regard.training.resuming import conditions, differences
 from regard.training.signals import Interrupted, Interruption
-from regard.training.state import Standing, State
+from regard.training.state import TrainingProgress, TrainingState
 from regard.training.update import Updater, Work
 
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
@@ -59,7 +59,7 @@ def train(
         told(observers if world.first else ()) as observer,
         nullcontext(interruption) if interruption is not None else Interruption() as asked,
     ):
-        state = State(model.to(world.device).train(), settings)
+        state = TrainingState(model.to(world.device).train(), settings)
         retention = CheckpointRetention(folder / "checkpoints", settings)
         training = _Training(state, settings, world, retention, evaluate, observer, asked)
         training.begin(resume=resume)
@@ -71,16 +71,16 @@ def _updates(training: "_Training", feed: Feed[Any], seed: int, interruption: In
     """Update until the end, or until asked to stop; whether the latter."""
     state, settings, observer = training.state, training.settings, training.observer
     updater = Updater(state, settings, world=training.world, seed=seed)
-    upcoming = _prepared(updater, feed, state.standing, settings.steps)
-    stopped = training.evaluate_and_save(stopped=False) if state.standing.due else False
+    upcoming = _prepared(updater, feed, state.progress, settings.steps)
+    stopped = training.evaluate_and_save(stopped=False) if state.progress.due else False
     work = None if training.at_end or stopped else next(upcoming)
     while work is not None:
-        observer.stepping(state.standing.step + 1)
+        observer.stepping(state.progress.step + 1)
         pending = updater.compute(work, stop=interruption.asked)
         following = next(upcoming, None)  # batches are made while a GPU computes
         update, stopped = updater.apply(work, pending)
-        state.standing = replace(
-            state.standing, step=update.step, epoch=work.place.epoch, position=work.place.position + 1
+        state.progress = replace(
+            state.progress, step=update.step, epoch=work.place.epoch, position=work.place.position + 1
         )
         observer.stepped(update)
         stopped = training.evaluate_and_save(stopped=stopped)
@@ -88,10 +88,10 @@ def _updates(training: "_Training", feed: Feed[Any], seed: int, interruption: In
     return stopped
 
 
-def _prepared(updater: Updater, feed: Feed[Any], standing: Standing, steps: int) -> Iterator[Work]:
+def _prepared(updater: Updater, feed: Feed[Any], progress: TrainingProgress, steps: int) -> Iterator[Work]:
     """The work of every update that is left."""
-    every = batch_order(feed, epoch=standing.epoch, position=standing.position)
-    for place in islice(every, max(steps - standing.step, 0)):
+    every = batch_order(feed, epoch=progress.epoch, position=progress.position)
+    for place in islice(every, max(steps - progress.step, 0)):
         yield updater.prepare(feed, place)
 
 
@@ -117,7 +117,7 @@ class _Training:
 
     def __init__(
         self,
-        state: State,
+        state: TrainingState,
         settings: Training,
         world: World,
         retention: CheckpointRetention,
@@ -132,12 +132,12 @@ class _Training:
     @property
     def exhausted(self) -> bool:
         """Whether there was no better evaluation for as long as patience lasts."""
-        return 0 < self.settings.patience <= self.state.standing.waited
+        return 0 < self.settings.patience <= self.state.progress.waited
 
     @property
     def at_end(self) -> bool:
         """Whether no update is to follow."""
-        return self.exhausted or self.state.standing.step >= self.settings.steps
+        return self.exhausted or self.state.progress.step >= self.settings.steps
 
     def begin(self, *, resume: bool) -> None:
         """Go on from where the newest checkpoint is, all processes from the same."""
@@ -151,15 +151,15 @@ class _Training:
                 self.retention.prune(self.state, checkpoint)  # which a kill may have come between
             other = differences(checkpoint.about().get("made_with", {}), conditions(self.world))
             self.notices += [other] if other is not None else []
-        self.observer.started(self.state.model, step=self.state.standing.step, steps=self.settings.steps)
+        self.observer.started(self.state.model, step=self.state.progress.step, steps=self.settings.steps)
         for notice in self.notices:
             self.observer.noticed(notice)
 
     def evaluate_and_save(self, *, stopped: bool) -> bool:
         """Both where they are due; whether to stop. An evaluation that is interrupted is made first on resuming."""
-        standing = self.state.standing
+        progress = self.state.progress
         evaluating = self.evaluate is not None and (
-            standing.due or self._due(self.settings.evaluate) or self.at_end
+            progress.due or self._due(self.settings.evaluate) or self.at_end
         )
         saving = self._due(self.settings.save) or stopped or self.at_end
         if evaluating or saving:
@@ -169,11 +169,11 @@ class _Training:
                 if stopped:
                     raise Interrupted
                 self._evaluate()
-                self.state.standing = replace(self.state.standing, due=False)
+                self.state.progress = replace(self.state.progress, due=False)
             except Interrupted:
-                self.state.standing, stopped = replace(standing, due=True), True
-        if self.world.first and (saving or stopped or standing.due or self.at_end):
-            self.observer.saving(standing.step)
+                self.state.progress, stopped = replace(progress, due=True), True
+        if self.world.first and (saving or stopped or progress.due or self.at_end):
+            self.observer.saving(progress.step)
             self.observer.saved(self.retention.save(self.state, made_with=conditions(self.world)))
         return stopped
 
@@ -182,7 +182,7 @@ class _Training:
         name = self.state.astray()
         if name is not None:
             raise RegardError(
-                f"after step {self.state.standing.step} {name} is not finite, so nothing is saved: earlier checkpoints "
+                f"after step {self.state.progress.step} {name} is not finite, so nothing is saved: earlier checkpoints "
                 f"are as they were; lower training.learning_rate (it is {self.settings.learning_rate:g}), warm up longer, or set "
                 "training.clip"
             )
@@ -196,20 +196,20 @@ class _Training:
                 self._evaluate_these()
 
     def _evaluate_these(self) -> None:
-        standing, wanted = self.state.standing, self.settings.best
+        progress, wanted = self.state.progress, self.settings.best
         metrics = self._measured()
         if wanted not in metrics:
             raise RegardError(
                 f"best = {wanted!r}, but the evaluation gives {', '.join(metrics) or 'nothing'}"
             )
-        improved = better(metrics[wanted], standing.best.get(wanted), wanted)
+        improved = better(metrics[wanted], progress.best.get(wanted), wanted)
         if improved:
-            standing = replace(standing, best=metrics, best_step=standing.step)
-        waited = 0 if improved else standing.waited + 1
-        self.state.standing = replace(standing, metrics=metrics, waited=waited)
+            progress = replace(progress, best=metrics, best_step=progress.step)
+        waited = 0 if improved else progress.waited + 1
+        self.state.progress = replace(progress, metrics=metrics, waited=waited)
         if improved and self.world.first:
             self.retention.save_best(self.state, weights_of(self.state.model))
-        self.observer.evaluated(standing.step, metrics)
+        self.observer.evaluated(progress.step, metrics)
 
     def _measured(self) -> dict[str, float]:
         """The metrics of the weights in the model: the first process finds them, the others wait."""
@@ -227,12 +227,12 @@ class _Training:
             return {name: float(value) for name, value in self.evaluate(model).items()}
 
     def _due(self, every: int) -> bool:
-        return self.state.standing.step % every == 0
+        return self.state.progress.step % every == 0
 
     def end(self, *, stopped: bool) -> Outcome:
         """Leave the final weights in the model of every process, and say which they are."""
-        standing = self.state.standing
-        final = Final(kind="last", metrics=standing.metrics)
+        progress = self.state.progress
+        final = Final(kind="last", metrics=progress.metrics)
         if not stopped:
             try:
                 measure = None if self.evaluate is None else self._measured
@@ -243,7 +243,7 @@ class _Training:
             self.observer.noticed(notice)
         self.state.model.eval()
         outcome = Outcome(
-            step=standing.step,
+            step=progress.step,
             weights=weights_of(self.state.model),
             kind=final.kind,
             metrics=final.metrics,

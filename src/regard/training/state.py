@@ -18,7 +18,7 @@ _OTHERS = "it was not written by this training; move it away to resume from an e
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class TrainingProgress:
     """How far a training has come."""
 
     step: int = 0  # updates made
@@ -31,21 +31,21 @@ class Standing:
     due: bool = False  # the evaluation after this update was interrupted, and comes first
 
 
-class State:
+class TrainingState:
     """A model, its optimiser, the running mean of its weights, and how far they have come."""
 
     def __init__(self, model: nn.Module, settings: Training) -> None:
         self.model = model
         self.optimiser = adamw(model, settings)
         self.mean = RunningMean(model, settings.averaging.ema) if settings.averaging.ema else None
-        self.standing = Standing()
+        self.progress = TrainingProgress()
         names = {id(weight): name for name, weight in model.named_parameters()}
         self._names = [
             names[id(weight)] for group in self.optimiser.param_groups for weight in group["params"]
         ]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything but the standing, by name."""
+        """Everything but the progress, by name."""
         kept = {f"weights/{name}": weight for name, weight in weights_of(self.model).items()}
         for number, entries in self.optimiser.state_dict()["state"].items():
             for entry, value in entries.items():
@@ -58,8 +58,8 @@ class State:
         return kept
 
     def about(self) -> dict[str, Any]:
-        """The standing, as JSON takes it."""
-        return asdict(self.standing)
+        """The progress, as JSON takes it."""
+        return asdict(self.progress)
 
     def astray(self) -> str | None:
         """A weight, or running mean of one, that is not finite, by its name; None if all are."""
@@ -72,7 +72,7 @@ class State:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Become what was kept, to the bit. Contents that are no training's are refused, whatever their digest."""
         kept, name = checkpoint.tensors(), checkpoint.path.name
-        standing = _standing(checkpoint.about(), name)
+        progress = _progress(checkpoint.about(), name)
         drawn = kept.get("random/cpu")
         if drawn is None or drawn.dtype != torch.uint8 or drawn.shape != torch.get_rng_state().shape:
             raise RegardError(f"{name} has no state of the random numbers to go on with: {_OTHERS}")
@@ -93,7 +93,7 @@ class State:
                 torch.cuda.set_rng_state(kept["random/cuda"])
         except (RuntimeError, TypeError):
             raise RegardError(f"{name} has no state of the random numbers to go on with: {_OTHERS}") from None
-        self.standing = standing
+        self.progress = progress
 
     def _restore_optimiser(self, kept: Mapping[str, Tensor], name: str) -> None:
         numbers = {weight: number for number, weight in enumerate(self._names)}
@@ -117,10 +117,10 @@ class State:
             self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
 
 
-def _standing(about: Mapping[str, Any], name: str) -> Standing:
+def _progress(about: Mapping[str, Any], name: str) -> TrainingProgress:
     try:
-        known = {each.name: about[each.name] for each in fields(Standing) if each.name in about}
-        found = Standing(**known)
+        known = {each.name: about[each.name] for each in fields(TrainingProgress) if each.name in about}
+        found = TrainingProgress(**known)
         counts = (found.step, found.epoch, found.position, found.best_step, found.waited)
         values = [*found.metrics.items(), *found.best.items()]
     except (TypeError, AttributeError):

@@ -22,7 +22,7 @@ from regard.training.observers import Update
 from regard.training.optimiser import normalise_, rate_at
 from regard.training.precision import autocast
 from regard.training.shapes import evened
-from regard.training.state import State
+from regard.training.state import TrainingState
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Updater:
     over all of them. Random numbers are a function of (seed, step, process), so none have to be remembered.
     """
 
-    def __init__(self, state: State, settings: Training, *, world: World, seed: int) -> None:
+    def __init__(self, state: TrainingState, settings: Training, *, world: World, seed: int) -> None:
         self.state, self.settings, self.world, self.seed = state, settings, world, seed
         self._scored: nn.Module | None = None
         self._metrics: Sequence[str] = ()
@@ -82,7 +82,7 @@ class Updater:
         if self._scored is None:
             self._scored = scored(self.state.model, self.world, first=work.batches[0])
         model = self._scored
-        seed = seed_of(self.seed, self.state.standing.step + 1, self.world.rank)
+        seed = seed_of(self.seed, self.state.progress.step + 1, self.world.rank)
         torch.manual_seed(seed)  # after all that draws once a process, such as the batch that is tried out
         if self._captured is None:
             sums = self._computed(model, work, stop=stop)
@@ -126,7 +126,7 @@ class Updater:
 
         Waits for the GPU once: everything that has to be known comes over in one piece.
         """
-        state, step = self.state, self.state.standing.step + 1
+        state, step = self.state, self.state.progress.step + 1
         rate = rate_at(step, self.settings)
         for group in state.optimiser.param_groups:
             if isinstance(group["lr"], Tensor):

@@ -183,7 +183,7 @@ def _problem_of(call: Call) -> "Problem":
 def test_sums_over_pieces_of_the_keys_add_up(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.attention.kernels import additive_launch
 
-    tile = additive_launch.Tile(queries=16, rows=4, units=16, registers=None, keys=8)
+    tile = additive_launch.AdditiveTile(queries=16, rows=4, units=16, registers=None, keys=8)
     monkeypatch.setattr(additive_launch, "GRADIENT", tile)
     monkeypatch.setattr(additive_launch, "PIECE", 11)
     check(*random_call(21, 40, 18, dtype=dtype, mask=causal(offset=9) & window(10, offset=9), groups=2))

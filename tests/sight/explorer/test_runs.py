@@ -22,7 +22,7 @@ from regard.data.batches import END, START, Images, Pairs, Sequences
 from regard.decoding.evaluating import evaluating
 from regard.decoding.forced import score
 from regard.errors import RegardError
-from regard.models.convolution import Convolution, ConvolutionConfig
+from regard.models.convolutional import Convolution, ConvolutionConfig
 from regard.models.counter import Counter, CounterConfig
 from regard.runs.answering import Labeller, Loaded
 from regard.runs.inputs import PictureReader

@@ -12,7 +12,7 @@ from regard.attention.kernels.additive_slopes import slopes_kernel
 
 
 @dataclass(frozen=True)
-class Tile:
+class AdditiveTile:
     """How gradients are cut for the chip: a warp holds some queries and some of their hidden units."""
 
     queries: int
@@ -24,7 +24,7 @@ class Tile:
 
 
 # The interpreter counts operations, not registers.
-GRADIENT = Tile(queries=32, rows=4 if HARDWARE else 16, units=32, registers=128, unroll=2)
+GRADIENT = AdditiveTile(queries=32, rows=4 if HARDWARE else 16, units=32, registers=128, unroll=2)
 ENOUGH = 16384  # programs of the gradients, so that all of the chip works until the end
 PIECE = 64  # keys that a program of the gradients takes, at least
 

@@ -19,7 +19,7 @@ from regard.attention.kernels.early import early
 
 
 @dataclass(frozen=True)
-class Tile:
+class LinearTile:
     """What a program makes, and how."""
 
     rows: int
@@ -68,7 +68,7 @@ def narrow(
     bias: Float[Tensor, " outputs"] | None = None,
     *,
     activation: str = "",  # "relu" or "gelu"
-    tile: Tile | None = None,
+    tile: LinearTile | None = None,
 ) -> Float[Tensor, "rows outputs"]:
     """activation(Wx + b), of a width that one program reads."""
     return _launch(x, weight, bias, activation, tile or _tile(len(weight)))[0]
@@ -79,15 +79,15 @@ def narrow_sums(
     weight: Float[Tensor, "outputs d"],
     bias: Float[Tensor, " outputs"] | None = None,
     *,
-    tile: Tile | None = None,
+    tile: LinearTile | None = None,
 ) -> Float[Tensor, "cuts rows outputs"]:
     """Numbers whose sum is Wx + b, in float32."""
     cuts = max(2, triton.cdiv(x.shape[-1], 1024))  # a program has room for no more
     parts = max(1, triton.next_power_of_2(triton.cdiv(x.shape[-1], cuts)) // 256)
-    return _launch(x, weight, bias, "", tile or Tile(16, 32, parts, cuts))
+    return _launch(x, weight, bias, "", tile or LinearTile(16, 32, parts, cuts))
 
 
-def _launch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, tile: Tile) -> Tensor:
+def _launch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, tile: LinearTile) -> Tensor:
     (rows, width), outputs = x.shape, len(weight)
     y = x.new_empty(tile.cuts, rows, outputs, dtype=x.dtype if tile.cuts == 1 else torch.float32)
     each = triton.next_power_of_2(triton.cdiv(width, tile.cuts))
@@ -101,6 +101,6 @@ def _launch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, til
     return y
 
 
-def _tile(outputs: int) -> Tile:
+def _tile(outputs: int) -> LinearTile:
     """So that about every multiprocessor has a program or two."""
-    return Tile(16, 16, 1) if outputs <= 512 else Tile(16, 32, 2)
+    return LinearTile(16, 16, 1) if outputs <= 512 else LinearTile(16, 32, 2)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Shelves:
+class RowGroups:
     """Groups of rows of one length each, laid end to end, and the slot of every packed position among them.
 
     A slot is taken once, so neither way adds anything up: both passes are copies.
@@ -27,8 +27,8 @@ class Shelves:
         real: Bool[Tensor, " size"] | None,
         groups: Sequence[Sequence[int]],
         longest: Sequence[int],
-    ) -> "Shelves":
-        """These groups of sequences, in rows of these lengths; of whom every position is, and where it stands."""
+    ) -> "RowGroups":
+        """These groups of sequences, in rows of these lengths; which sequence each position is of, and its place in it."""
         shapes = [(len(group), width) for group, width in zip(groups, longest, strict=True)]
         total = sum(rows * width for rows, width in shapes)
         first = [0] * (sum(map(len, groups)) + 1)
@@ -62,34 +62,34 @@ class Shelves:
 
 class _Scatter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, shelves: Shelves) -> Tensor:  # type: ignore[no-untyped-def]
-        ctx.shelves = shelves
-        return _scattered(x, shelves)
+    def forward(ctx, x: Tensor, row_groups: RowGroups) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.row_groups = row_groups
+        return _scattered(x, row_groups)
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
-        return _gathered(grad, ctx.shelves), None
+        return _gathered(grad, ctx.row_groups), None
 
 
 class _Gather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, shelves: Shelves) -> Tensor:  # type: ignore[no-untyped-def]
-        ctx.shelves = shelves
-        return _gathered(x, shelves)
+    def forward(ctx, x: Tensor, row_groups: RowGroups) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.row_groups = row_groups
+        return _gathered(x, row_groups)
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
-        return _scattered(grad, ctx.shelves), None
+        return _scattered(grad, ctx.row_groups), None
 
 
-def _scattered(x: Tensor, shelves: Shelves) -> Tensor:
-    filled = shelves.real is not None
-    spread = x.new_zeros(shelves.count + filled, *x.shape[1:])
-    return spread.index_copy_(0, shelves.slots, x)[: shelves.count]
+def _scattered(x: Tensor, row_groups: RowGroups) -> Tensor:
+    filled = row_groups.real is not None
+    spread = x.new_zeros(row_groups.count + filled, *x.shape[1:])
+    return spread.index_copy_(0, row_groups.slots, x)[: row_groups.count]
 
 
-def _gathered(x: Tensor, shelves: Shelves) -> Tensor:
-    if shelves.real is None:
-        return x.index_select(0, shelves.slots)
-    found = x.index_select(0, shelves.slots.clamp_max(max(shelves.count - 1, 0)))
-    return torch.where(shelves.real.reshape(-1, *[1] * (x.ndim - 1)), found, 0.0)
+def _gathered(x: Tensor, row_groups: RowGroups) -> Tensor:
+    if row_groups.real is None:
+        return x.index_select(0, row_groups.slots)
+    found = x.index_select(0, row_groups.slots.clamp_max(max(row_groups.count - 1, 0)))
+    return torch.where(row_groups.real.reshape(-1, *[1] * (x.ndim - 1)), found, 0.0)

@@ -41,7 +41,7 @@ def test_an_input_is_normalised_and_its_gradients_meet(
 
 
 def test_who_asks_for_the_sum_alone_gets_its_gradient() -> None:
-    from regard.layers.kernels.residual import forked
+    from regard.layers.kernels.mixed_residual import forked
 
     norm, x = norm_of(24), torch.randn(3, 24).requires_grad_()
     forked(x, norm, torch.bfloat16)[0].sum().backward()
@@ -52,7 +52,7 @@ def test_who_asks_for_the_sum_alone_gets_its_gradient() -> None:
 
 @pytest.mark.parametrize("count", [4096, 5003])
 def test_an_output_is_thinned_out_and_added_and_its_gradient_thinned_out_alike(count: int) -> None:
-    from regard.layers.kernels.residual import added
+    from regard.layers.kernels.mixed_residual import added
 
     x = torch.randn(count).requires_grad_()
     f = (torch.rand(count) + 1).to(torch.bfloat16).requires_grad_()

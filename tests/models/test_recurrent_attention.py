@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import lengths, watch, weigh
-from regard.models.alignment import Alignment, ScoreName, make_score
+from regard.models.recurrent_attention import Alignment, ScoreName, make_score
 
 
 @pytest.mark.parametrize("projected", [False, True])

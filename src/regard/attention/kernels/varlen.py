@@ -73,7 +73,7 @@ def _positions_first(x: Float[Tensor, "*one h n d"]) -> Float[Tensor, "n h d"]:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class UnpackedRow:
     """Some of the packed sequences of a call, each in a row of its own, filled up with zeros."""
 
     call: Call
@@ -82,7 +82,7 @@ class Row:
     tidied: bool  # nothing unseen is left in it
 
 
-def in_rows(call: Call, value: Tensor, reach: Reach) -> list[Row]:
+def in_rows(call: Call, value: Tensor, reach: Reach) -> list[UnpackedRow]:
     """A call over packed sequences as a few over padded ones. The band of its mask and a relative bias mean the same.
 
     Filling is zeros and unused rows are given away, so nothing has to be tidied up; unless some sequence has nothing to
@@ -94,11 +94,11 @@ def in_rows(call: Call, value: Tensor, reach: Reach) -> list[Row]:
         raise ReplayError(
             f"rows as long as their longest sequence cannot be recorded and replayed: {intervals_refusal(call, reach)}"
         )
-    asking, asked = packs.shelves
+    asking, asked = packs.row_groups
     queries = asking.spread(_positions_first(call.query))
     keys, values = asked.spread(_positions_first(call.key)), asked.spread(_positions_first(value))
     return [
-        Row(
+        UnpackedRow(
             replace(call, query=query.transpose(1, 2), key=key.transpose(1, 2), mask=None),
             value.transpose(1, 2),
             _limits(reach, packs, group, query, key),
@@ -110,7 +110,7 @@ def in_rows(call: Call, value: Tensor, reach: Reach) -> list[Row]:
 
 def in_one_row(mixed: Sequence[Tensor], call: Call, reach: Reach) -> Float[Tensor, "*one h q d"]:
     """What came back from the rows, packed again."""
-    heads = _packs(reach).shelves[0].gathered([part.transpose(1, 2) for part in mixed]).transpose(0, 1)
+    heads = _packs(reach).row_groups[0].gathered([part.transpose(1, 2) for part in mixed]).transpose(0, 1)
     return heads.reshape(*call.query.shape[:-3], *heads.shape)
 
 

@@ -11,7 +11,7 @@ from regard.data.batches import Images
 from regard.errors import RegardError
 from regard.layers.convolution import ConvolutionalFeatures
 from regard.models.kind import Kind
-from regard.models.mixing import MixedLabelling
+from regard.models.mixup import MixedLabelling
 from regard.models.seeing import centred
 from regard.models.validate import check_choices, configured, pictures
 

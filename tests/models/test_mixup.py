@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from regard import RegardError
 from regard.data.batches import Labelled, Sounds
-from regard.models.mixing import mixed
+from regard.models.mixup import mixed
 
 
 def batch(count: int = 7) -> Labelled:
