@@ -25,6 +25,18 @@ def test_a_few_queries_get_what_the_equation_says(queries: int, mask: Mask | Non
     torch.testing.assert_close(attend(query, key, value, mask).double(), expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "shape", [(4, 7), (1, 7), (2, 4, 7), (3, 2, 1, 7), (1, 2, 4, 7), (3, 2, 4, 7)], ids=str
+)
+def test_a_mask_may_be_the_same_for_all_or_differ_by_head(shape: tuple[int, ...]) -> None:
+    query, key, value = (torch.randn(3, 2, n, 6) for n in (4, 7, 7))
+    added = torch.zeros(shape).masked_fill(torch.rand(shape) < 0.5, -torch.inf)
+    added[..., 2] = 0.0
+    found = small_queries(query, key, value, added=added, scale=0.3, dropout=0.0)
+    expected = (query.double() @ key.double().mT * 0.3 + added.double()).softmax(-1) @ value.double()
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6)
+
+
 def test_nan_where_no_query_looks_does_not_matter() -> None:
     query, key, value = torch.randn(2, 2, 1, 6), torch.randn(2, 2, 7, 6), torch.randn(2, 2, 7, 5)
     mask = lengths(keys=torch.tensor([4, 7]))

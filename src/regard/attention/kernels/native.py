@@ -123,7 +123,7 @@ class Kernels:
         key: Float[Tensor, "s g k d"],
         value: Float[Tensor, "s g k dv"],
         *,
-        added: Float[Tensor, "_s 1 _q k"] | None,  # 0, or −inf where a query may not look
+        added: Float[Tensor, "... _q _k"] | None,  # 0, or −inf where a query may not look
         scale: float,
     ) -> Float[Tensor, "s h q dv"]:
         """softmax(scale · QKᵀ + added) V, for queries that may all look at something."""
@@ -132,17 +132,16 @@ class Kernels:
         out = torch.empty(sources, queries, heads, values).transpose(1, 2)
         pairs = sources * heads * queries * (keys + 1)
         scores, places = torch.empty(pairs), torch.empty(pairs, dtype=torch.int32)
-        by_source, by_query = (0, 0) if added is None else (added.stride(0), added.stride(2))
-        if added is not None and added.shape[0] == 1:
-            by_source = 0
-        if added is not None and added.shape[2] == 1:
-            by_query = 0
-        steps = (ctypes.c_long * 14)(
+        steps_of_added = (0, 0, 0)
+        if added is not None:
+            added = added.expand(sources, heads, queries, keys)  # an axis that is repeated has steps of 0
+            added = added if added.stride(-1) == 1 or keys == 1 else added.contiguous()
+            steps_of_added = added.stride()[:3]
+        steps = (ctypes.c_long * 15)(
             *query.stride()[:3],
             *key.stride()[:3],
             *value.stride()[:3],
-            by_source,
-            by_query,
+            *steps_of_added,
             *out.stride()[:3],
         )
         self._small_queries(

@@ -65,8 +65,8 @@ static void some_heads(const void *given, long from, long to)
             const float *query = job.q + s * steps[0] + h * steps[1] + i * steps[2];
             const float *key = job.k + s * steps[3] + h / job.group * steps[4];
             const float *value = job.v + s * steps[6] + h / job.group * steps[7];
-            const float *added = job.added ? job.added + s * steps[9] + i * steps[10] : 0;
-            float *out = job.out + s * steps[11] + h * steps[12] + i * steps[13], *score = job.scores + pair;
+            const float *added = job.added ? job.added + s * steps[9] + h * steps[10] + i * steps[11] : 0;
+            float *out = job.out + s * steps[12] + h * steps[13] + i * steps[14], *score = job.scores + pair;
             int *place = job.places + pair;
             for (long j = 0; j < job.keys; j++) { /* without a branch: a mask has no pattern to predict */
                 place[seen] = (int)j;
@@ -81,7 +81,7 @@ static void some_heads(const void *given, long from, long to)
 
 /* softmax(scale · q kᵀ) v over the keys where `added` is 0, for q [sources, heads, queries, width] and k, v [sources,
    heads / group, keys, width], whose last axes are dense. `added` may be null. `scores` and `places` have space for every
-   pair and one more. The steps from one to the next: q by source, head and query; k; v; added by source and query; out. */
+   pair and one more. The steps from one to the next: q by source, head and query; k; v; added by source, head and query; out. */
 void NAMED(small_queries)(const float *q, const float *k, const float *v, const float *added, float *out, float *scores,
                           int *places, float scale, long sources, long heads, long group, long queries, long keys,
                           long width, long values, const long *steps)
