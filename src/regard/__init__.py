@@ -101,7 +101,7 @@ _HOMES = {
     "attention.masks": ["Mask", "causal", "documents", "keep", "lengths", "prefix", "window"],
     "attention.keyvalue": ["KeyValue"],
     "attention.multihead": ["HeadSizes", "MultiHeadAttention"],
-    "attention.packed": ["packed"],
+    "attention.packed_mask": ["packed"],
     "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
     "attention.weights": ["lookup", "weigh"],
     "decoding.beam": ["beam"],

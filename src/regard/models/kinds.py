@@ -3,7 +3,7 @@
 from regard.models import (
     captioner,
     classifier,
-    convolution,
+    convolutional,
     counter,
     fusion,
     hearing,
@@ -22,7 +22,7 @@ KINDS: tuple[Kind, ...] = (
     classifier.KIND,
     counter.KIND,
     vision.KIND,
-    convolution.KIND,
+    convolutional.KIND,
     captioner.KIND,
     captioner.RECURRENT_KIND,
     hearing.KIND,
