@@ -53,13 +53,13 @@ def test_groups_take_every_sequence_once_and_shorter_ones_have_shorter_rows() ->
     packing = Packing.of(lengths)
     packs = Packs(packing, packing)
     assert sorted(row for group in packs.groups for row in group) == list(range(64))
-    widths = [width for _, width in packs.shelves[0].shapes]
+    widths = [width for _, width in packs.row_groups[0].shapes]
     assert widths == sorted(widths)
     assert widths[-1] == packing.longest
     assert widths[0] < widths[-1]
     x = torch.randn(packing.size, 3)
-    shelves = packs.shelves[0]
-    assert torch.equal(shelves.gathered(shelves.spread(x)), x)
+    groups = packs.row_groups[0]
+    assert torch.equal(groups.gathered(groups.spread(x)), x)
 
 
 def test_stretches_are_the_keys_of_each_query() -> None:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard import RegardError, watch
 from regard.data.batches import Images, Labelled
-from regard.models import convolution, vision
+from regard.models import vision
 from regard.models.convolutional import Convolution, ConvolutionConfig
 from regard.models.vision import Vision, VisionConfig
 

@@ -32,7 +32,7 @@ from regard.runs.settings import Training
 from regard.runs.tensor_file import found
 from regard.sight.seen import Seen
 from regard.training.checkpoint_retention import write_checkpoint
-from regard.training.state import State
+from regard.training.state import TrainingState
 
 Change = Callable[[Path], object]
 LINES = ["one two three", "four five", "six seven eight nine"]
@@ -78,7 +78,7 @@ def valid_folder(path: Path) -> None:
     ]
     run.log.write_text("".join(json.dumps(each) + "\n" for each in log))
     run.metrics.write_text(json.dumps([{"name": "bleu", "value": 3.5, "signature": "x"}]))
-    state = State(model, Training())
+    state = TrainingState(model, Training())
     write_checkpoint(run.checkpoints, 4, state.tensors(), about={**state.about(), "step": 4})
     query = torch.randn(1, 2, 3, 4)
     told = {"name": "a", "query": "0", "key": "1", "mask": {"causal": None}, "bias": None,
@@ -95,7 +95,7 @@ def load_and_ask(path: Path) -> None:
 
 def go_on(path: Path) -> None:
     torch.manual_seed(1)
-    State(build_model(model_config()), Training()).restore(found(path / "checkpoints")[-1])
+    TrainingState(build_model(model_config()), Training()).restore(found(path / "checkpoints")[-1])
 
 
 def look(path: Path) -> None:
@@ -208,7 +208,7 @@ def checkpoint(change: Callable[[dict[str, Tensor], dict[str, Any]], object], ab
 
     def made(path: Path) -> None:
         torch.manual_seed(1)
-        state = State(build_model(model_config()), Training())
+        state = TrainingState(build_model(model_config()), Training())
         for parameter in state.model.parameters():
             parameter.grad = torch.zeros_like(parameter)
         state.optimiser.step()

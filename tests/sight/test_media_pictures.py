@@ -10,7 +10,7 @@ from runs.small import reader
 from regard import RegardError
 from regard.data.batches import END, Both, Images, Pairs, Sequences, Sounds
 from regard.data.text_lines import Report
-from regard.models import captioner, convolution, fusion, hearing, transcriber, vision
+from regard.models import captioner, convolutional, fusion, hearing, transcriber, vision
 from regard.models.captioner import RecurrentCaptioner
 from regard.models.convolutional import Convolution
 from regard.models.hearing import Hearing
@@ -145,6 +145,6 @@ def test_two_senses_show_what_each_asked_of_the_other(tmp_path):
 
 
 def test_a_model_without_attention_has_nothing_to_show():
-    sorter = Labeller(Convolution(convolution.pico()).eval(), PictureReader((8, 8), 1), LABELS)
+    sorter = Labeller(Convolution(convolutional.pico()).eval(), PictureReader((8, 8), 1), LABELS)
     with pytest.raises(RegardError, match="a Convolution has no attention"):
         picture_of_class(sorter, torch.rand(1, 8, 8))
