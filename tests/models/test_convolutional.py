@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard import RegardError, watch
 from regard.data.batches import Images, Labelled
-from regard.models import vision
+from regard.models import convolutional, vision
 from regard.models.convolutional import Convolution, ConvolutionConfig
 from regard.models.vision import Vision, VisionConfig
 
@@ -62,7 +62,7 @@ def test_mixup_and_stochastic_depth_are_for_training_alone() -> None:
 
 @pytest.mark.parametrize("name", ["pico", "tiny", "small", "base"])
 def test_presets_are_as_large_as_the_vision_transformers(name: str) -> None:
-    config = getattr(convolution, name)()
+    config = getattr(convolutional, name)()
     assert through_json(config) == config
     with torch.device("meta"):
         ours, theirs = Convolution(config), Vision(getattr(vision, name)())

@@ -132,7 +132,7 @@ class Kernels:
         out = torch.empty(sources, queries, heads, values).transpose(1, 2)
         pairs = sources * heads * queries * (keys + 1)
         scores, places = torch.empty(pairs), torch.empty(pairs, dtype=torch.int32)
-        steps_of_added = (0, 0, 0)
+        steps_of_added: tuple[int, ...] = (0, 0, 0)
         if added is not None:
             added = added.expand(sources, heads, queries, keys)  # an axis that is repeated has steps of 0
             added = added if added.stride(-1) == 1 or keys == 1 else added.contiguous()
