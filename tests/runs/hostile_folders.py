@@ -186,7 +186,7 @@ def with_header(header: bytes, size: int | None = None, length: int | None = Non
 
     def change(path: Path) -> None:
         with (path / "model.safetensors").open("wb") as file:
-            file.write_checkpoint(struct.pack("<Q", len(header) if length is None else length) + header)
+            file.write(struct.pack("<Q", len(header) if length is None else length) + header)
             if size is not None:
                 file.truncate(8 + len(header) + size)
 

@@ -77,7 +77,12 @@ def dying(when: str, save: int) -> Sabotage:
     saves = 0
 
     def sabotage() -> None:
-        write, prune, replace, fsync = checkpoints.write, checkpoints.prune, os.replace, os.fsync
+        write, prune, replace, fsync = (
+            checkpoints.write_checkpoint,
+            checkpoints.remove_others,
+            os.replace,
+            os.fsync,
+        )
 
         def counted_write(*arguments: Any, **options: Any) -> Any:
             nonlocal saves
@@ -104,7 +109,7 @@ def dying(when: str, save: int) -> Sabotage:
                 die()
             prune(*arguments)
 
-        checkpoints.write, checkpoints.prune = counted_write, watched_prune
+        checkpoints.write_checkpoint, checkpoints.remove_others = counted_write, watched_prune
         os.replace, os.fsync = watched_replace, watched_fsync
 
     return sabotage
