@@ -1,4 +1,4 @@
-"""Biases: what is added to a score, after the scale, because of where query and key stand.
+"""Biases: what is added to a score, after the scale, depending on the positions of query and key.
 
 `weights = softmax(scale · score(q, k) + bias)`. A bias that says "−∞" forbids the pair, as a mask would.
 """
@@ -27,7 +27,7 @@ class Bias(ABC):
 
     @property
     def relative(self) -> bool:
-        """Whether it depends on j − i alone: on how far apart two positions are, not on where they stand."""
+        """Whether it depends on j − i alone: on the distance of two positions, not on the positions themselves."""
         return False
 
     @abstractmethod
@@ -41,7 +41,7 @@ class Bias(ABC):
         return None
 
     def shifted(self, offset: int) -> "Bias":
-        """The same, for queries of which the first stands at position `offset` among the keys (decoding)."""
+        """The same, for queries of which the first has position `offset` among the keys (decoding)."""
         return self if offset == 0 else _Shifted(self, offset)
 
     def dense(

@@ -23,7 +23,7 @@ class Explanation:
 
 
 def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0) -> Explanation:
-    """Which kernel `attend` runs for this call, how it is told the mask, and why. `print(explain(call))`."""
+    """Which kernel `attend` runs for this call, in which form it gets the mask, and why. `print(explain(call))`."""
     instance("call", call, Call, "give a Call, Call(query, key, mask)")
     reach = call.reach()
     choice = choose(call, reach)

@@ -13,7 +13,7 @@ class KeyValue:
 
     key: Float[Tensor, "*b g k dk"]
     value: Float[Tensor, "*b g k dv"]
-    room: "Room | None" = None  # where they lie, with space behind them
+    room: "Room | None" = None  # the storage they are in, with space behind them
 
     @property
     def length(self) -> int:
@@ -26,7 +26,7 @@ class KeyValue:
             return KeyValue(torch.cat([self.key, newer.key], -2), torch.cat([self.value, newer.value], -2))
         total, room = self.length + newer.length, self.room
         if room is None or room.filled != self.length or room.size < total:
-            # Full, or somebody else went on from here already.
+            # Full, or another text was continued from here already.
             room = Room.like(self, size=_roomy(total))
             room.put(self)
         room.put(newer)
@@ -48,7 +48,7 @@ class KeyValue:
 class Room:
     """Storage for keys and values that is longer than what it holds.
 
-    What is written lies behind everything that was handed out, so a view of it stays what it was. The writing goes
+    What is written comes behind everything that was handed out, so a view of it does not change. The writing goes
     past the version counters for that reason: whoever watches holds them against the calls seen.
     """
 

@@ -53,7 +53,7 @@ def rectified(layer: nn.Module, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e
 
 
 def hooked(layer: nn.Module) -> bool:
-    """Whether somebody wants to be told when a layer computes, or its gradients."""
+    """Whether a layer has forward or backward hooks."""
     hooks = (
         layer._forward_hooks,
         layer._forward_pre_hooks,

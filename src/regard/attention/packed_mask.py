@@ -15,7 +15,7 @@ from regard.data.given import told
 def packed(keys: Packing | Int[Tensor, " s"], *, queries: Packing | Int[Tensor, " s"] | None = None) -> Mask:
     """Sequences of these lengths, one after another in one row, each seeing only itself.
 
-    What `documents` says of sequences that may lie anywhere, said of those that lie in order, so that a kernel can
+    As `documents`, but for sequences that are stored in order, so that a kernel can
     take each by itself. Cross-attention gives the lengths of both: the n-th sequence of the queries asks the n-th of
     the keys. `causal() & packed(n)` looks back inside each.
     """

@@ -16,9 +16,9 @@ _LEAST, _MOST = 8, 4  # sequences in a group; groups
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Where sequences lie in a row of `size` positions. What is left behind the last of them is filling.
+    """The places of sequences in a row of `size` positions. What is left behind the last of them is padding.
 
-    The numbers that cost a wait to find out on a GPU are told: `longest`, `shortest`, and whether there is filling.
+    Numbers that would need a synchronisation on a GPU are given: `longest`, `shortest`, and whether there is padding.
     """
 
     lengths: Int[Tensor, " s"]
@@ -128,7 +128,7 @@ class Packs:
 
     @property
     def idle(self) -> bool:
-        """Whether there may be sequences that look at nothing, or that nobody looks at."""
+        """Whether there may be sequences that look at nothing, or that no query looks at."""
         return not self.same and min(self.queries.shortest, self.keys.shortest) == 0
 
     @cached_property
@@ -174,7 +174,7 @@ class Packs:
 
     @cached_property
     def place(self) -> Int[Tensor, " q"]:
-        """Where each query stands in its row."""
+        """The position of each query in its row."""
         return torch.arange(self.queries.size, dtype=torch.int32, device=self.first.device)
 
     @cached_property

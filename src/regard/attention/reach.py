@@ -44,7 +44,7 @@ def align(a: Tensor, b: Tensor, tail: int) -> tuple[Tensor, Tensor]:
 
 
 def both(a: Tensor | None, b: Tensor | None, tail: int) -> Tensor | None:
-    """`a & b`, where None stands for everything."""
+    """`a & b`, where None means everything."""
     if a is None or b is None:
         return a if b is None else b
     a, b = align(a, b, tail)
@@ -59,7 +59,7 @@ def both(a: Tensor | None, b: Tensor | None, tail: int) -> Tensor | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reach:
-    """Query i may look at key j when `low ≤ j − i ≤ high`, `queries[i]`, `keys[j]` and `rest[i, j]`, and both lie in
+    """Query i may look at key j when `low ≤ j − i ≤ high`, `queries[i]`, `keys[j]` and `rest[i, j]`, and both are in
     sequences that `packs` puts together.
 
     None means no limit. The batch axes of the tensors come first, as everywhere in masks.
@@ -95,7 +95,7 @@ class Reach:
             packs=self.packs or other.packs,
             clean=len(padded) > 0 and all(side.clean for side in padded) and self.rest is other.rest is None,
         )
-        # j − i counts in the row; inside a sequence it means the same where the two sides lie alike, and else nothing.
+        # j − i counts in the row; inside a sequence it means the same if both sides are packed alike, and otherwise nothing.
         across = reach.packs is not None and not reach.packs.same and (low, high) != (None, None)
         return reach.spelt() if across else reach
 
@@ -132,7 +132,7 @@ class Reach:
 
     @property
     def bounded(self) -> tuple[int | None, int | None]:
-        """The band, with limits that lie outside the matrix taken away."""
+        """The band, without limits that are outside the matrix."""
         low, high = self.low, self.high
         if low is not None and low <= 1 - self.extent.queries:
             low = None
@@ -182,7 +182,7 @@ class Reach:
         return both(self.rest, None if self.keys is None else self.keys[..., None, :], tail=2)
 
     def added(self) -> Float[Tensor, "*batch _q _k"] | None:
-        """The matrix as what is added to scores: 0, and −inf where nobody may look."""
+        """The matrix as what is added to scores: 0, and −inf for pairs that are masked."""
         allowed = self.matrix()
         return None if allowed is None else torch.zeros((), device=allowed.device).where(allowed, -torch.inf)
 
@@ -201,7 +201,7 @@ class Reach:
         )
 
     def seen(self) -> Bool[Tensor, "*batch k"] | None:
-        """The keys that somebody may look at; None when all are."""
+        """The keys that some query may look at; None when all are."""
         if self.rest is not None:
             rows = None if self.queries is None else self.queries[..., :, None]
             return _any(both(self._band_and_keys(), rows, tail=2), -2)

@@ -140,7 +140,9 @@ def marian_decoder(folder: Path, precision: str = "float32", device: str = "cpu"
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     model = transformers.MarianMTModel.from_pretrained(folder).eval().to(device, GPU_DTYPES[precision])
-    model.generation_config.suppress_tokens = None  # the model never wants them, and nobody else looks
+    model.generation_config.suppress_tokens = (
+        None  # the model never wants them, and the others do not suppress them
+    )
 
     def decode(texts: Texts, size: int, steps: int) -> Texts:
         source = Sequences.of(texts).to(device)
@@ -218,7 +220,7 @@ def _serve(answering: Any, who: str, folder: Path, threads: int, device: str) ->
     while True:
         try:
             what, texts, size, steps, alone, calmly = answering.recv()
-        except EOFError:  # nobody is left to ask
+        except EOFError:  # the parent process is gone
             return
         run = _runner(decode, texts, size, steps, alone)
         if what == "texts":

@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # whoever read the output has had enough
+    except BrokenPipeError:  # the reader of the output has closed it
         sys.stderr.close()
         sys.exit(141)
     except Exception as error:

@@ -134,7 +134,7 @@ def _of_runs(
 
 
 def _named(run: Path) -> str:
-    """A run, or what of it: the same input of several is told apart by this."""
+    """A name for a run or its checkpoint, to tell the same input of several apart."""
     from regard.runs.tensor_file import called
 
     checkpoint = called(run)

@@ -197,7 +197,7 @@ def resample(samples: Float[Tensor, " n"], rate: int, *, to: int) -> Float[Tenso
     padded = np.pad(samples.detach().double().numpy(), (reach, reach + 1))
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)
     count = -(-len(samples) * to // rate)
-    # Sample j lies at j·down/up of the old ones: a whole number of them and one of `up` fractions.
+    # Sample j is at j·down/up of the old ones: a whole number of them and one of `up` fractions.
     width, different = 2 * reach + 1, min(up, count)
     table = (
         _kernels(np.arange(different) * down % up / up, reach, cutoff)

@@ -120,7 +120,7 @@ def jitter_sound(
 
 
 def _deviation(values: NDArray[np.float64], jitter: SoundJitter, drawn: float) -> float:
-    """Of the noise. Whichever way, some recordings nearly stay as they are: nobody adds noise later."""
+    """Of the noise. Whichever way, some recordings nearly stay as they are, as they will be later."""
     if jitter.snr is None:
         return jitter.noise * drawn
     low, high = jitter.snr

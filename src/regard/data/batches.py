@@ -61,7 +61,7 @@ class Sequences:
 
     tokens: Int[Tensor, "b n"]
     lengths: Int[Tensor, " b"]
-    filled: bool = False  # to a round shape: some rows may be empty, and nobody waits to learn which
+    filled: bool = False  # to a round shape: some rows may be empty, which is not synchronised
     spans: Spans | None = None  # where they were found out before a GPU had to be asked
 
     @classmethod
@@ -201,7 +201,7 @@ class Sounds:
         return Sounds(self.samples.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
 
     def blended(self, share: Float[Tensor, " b"], partner: Int[Tensor, " b"]) -> "Sounds":
-        """λ of each and 1 − λ of its partner, heard at once; as long as the longer of the two."""
+        """λ of each and 1 − λ of its partner, added; as long as the longer of the two."""
         real = torch.arange(self.samples.shape[1], device=self.samples.device) < self.lengths[:, None]
         heard = torch.where(real, self.samples, 0.0)
         weight = share.to(heard.dtype)[:, None]
@@ -220,7 +220,7 @@ Source = TypeVar("Source", bound=Batch, default=Sequences)  # what is read: text
 @dataclass(frozen=True, eq=False)
 class Pairs(Generic[Source, Target]):
     """Sources and the texts they become. Texts end with END on both sides; the decoder's input, which begins with
-    START, is the model's affair.
+    START, is up to the model.
     """
 
     source: Source

@@ -139,7 +139,7 @@ _SCALARS = ("null", "bool", "int", "float", "str", "timestamp")
 
 
 class _RefusedError(Exception):
-    """What is wrong with a text, without where it stands."""
+    """What is wrong with a text, without its place."""
 
 
 def parse_json(text: str, where: object, *, finite: bool = True, values: int = MOST_VALUES) -> Any:

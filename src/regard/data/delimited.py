@@ -70,13 +70,13 @@ class Wanted:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Where the columns stand, from 0, when they have no names."""
+        """The indices of the columns, from 0, when they have no names."""
         if self.columns is None:
             return tuple(range(len(self.usual)))
         return tuple(int(column) - 1 for column in self.columns)
 
     def among(self, path: str, present: Sequence[str]) -> tuple[int, ...]:
-        """Where the columns stand in a table whose columns have these names."""
+        """The indices of the columns in a table whose columns have these names."""
         if self.columns is not None and self.names is None:
             if max(self.numbers) >= len(present):
                 raise RegardError(f"{path}: no column {max(self.numbers) + 1}, there are: {listed(present)}")
@@ -121,7 +121,7 @@ def holds_numbers(rows: Sequence[Sequence[str]], column: int) -> bool:
 
 
 def place(name: str, present: Sequence[str]) -> int | None:
-    """Where a name stands: as it is, else in other letters or with space around it, else inside a nested column."""
+    """The index of a name: as it is, else in other letters or with space around it, else inside a nested column."""
     plain = name.strip().casefold()
     folded = [other.strip().casefold() for other in present]
     for matches in (
@@ -155,13 +155,13 @@ def _words(field: str) -> list[str]:
     return [word.rstrip("0123456789") or word for word in re.split(r"[\W_]+", field.casefold()) if word]
 
 
-ROOM = 10  # a line holds several fields, escaped, and fields nobody asked for
+ROOM = 10  # a line holds several fields, escaped, and fields that are not read
 _HEAD = 20  # rows that are looked at to tell a header and the separator
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')
 
 Row = list[str] | Flaw
-Note = Callable[[str], None]  # told how a file was read
+Note = Callable[[str], None]  # called with how a file was read
 
 
 def rows_of_table(
@@ -192,7 +192,7 @@ def rows_of_table(
 def _numbers(
     path: str, first: Sequence[tuple[int, Row]], rows: Sequence[list[str]], wanted: Wanted, *, header: bool
 ) -> tuple[int, ...]:
-    """Where the wanted columns stand."""
+    """The indices of the wanted columns."""
     if header:
         return wanted.among(path, rows[0])
     if wanted.names is not None:

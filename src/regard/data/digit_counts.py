@@ -45,5 +45,5 @@ class CountFeed(Fresh):
 def _drawn(places: NDArray[np.uint64], seed: int) -> NDArray[np.int64]:
     """A digit for every place of a long random row, without walking along it (SplitMix64, Steele 2014)."""
     with np.errstate(over="ignore"):
-        x = places + mixed(np.array([seed], np.uint64))  # rows of two seeds do not lie side by side
+        x = places + mixed(np.array([seed], np.uint64))  # rows of two seeds are not neighbours
         return (mixed(x) % np.uint64(10)).astype(np.int64)

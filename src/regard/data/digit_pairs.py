@@ -23,7 +23,7 @@ from regard.data.given import as_pixels, as_samples
 from regard.errors import RegardError
 
 DIFFERENT, SAME = 0, 1
-SILENCE = 4000  # samples that stand for a sound that was taken away
+SILENCE = 4000  # samples in place of a sound that was removed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,7 +80,7 @@ class DigitMatchFeed(Fresh):
         )
         if self.without == "image":
             pixels = torch.zeros_like(pixels)
-        if self.without == "sound":  # of one length for all: how long somebody spoke would tell of the digit
+        if self.without == "sound":  # of one length for all: the length of a recording would reveal the digit
             heard = together([torch.zeros(SILENCE)] * len(samples))
         return Labelled(Both(Images(pixels), heard), torch.tensor(labels))
 

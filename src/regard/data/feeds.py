@@ -13,7 +13,7 @@ from regard.errors import RegardError
 
 
 class Order(Sequence[Sequence[int]]):
-    """Batches of sample numbers, as few bytes: one row of numbers, and where each batch lies in it."""
+    """Batches of sample numbers, as few bytes: one row of numbers, and the place of each batch in it."""
 
     def __init__(
         self, samples: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
@@ -258,7 +258,7 @@ def _fill(lengths: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
 
 
 def _generator(seed: int, epoch: int) -> np.random.Generator:
-    """Numbers drawn from (seed, epoch) alone; nobody else's are touched."""
+    """Numbers drawn from (seed, epoch) alone; no global generator is touched."""
     if seed < 0 or epoch < 0:
         raise RegardError(f"seed={seed}, epoch={epoch}: give numbers from 0")
     return np.random.Generator(np.random.PCG64([seed, epoch]))

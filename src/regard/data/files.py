@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Told:
-    """A file, and what is told about it: its class, a caption or a transcript."""
+    """A file, and its label: a class, a caption or a transcript."""
 
     path: str
     text: str

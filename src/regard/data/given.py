@@ -22,7 +22,7 @@ Kind = TypeVar("Kind")
 
 
 def told(value: object) -> str:
-    """A value as it stands in a message: in one line, and not all of a long one."""
+    """A value as a message shows it: in one line, and not all of a long one."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     if isinstance(value, np.ndarray):

@@ -1,6 +1,6 @@
 """Pictures: PNG and JPEG, as numbers from 0 to 1 at the size a model wants.
 
-The format is told by the first bytes, not by the name. What is done with the contents:
+The format is recognised by the first bytes, not by the name. What is done with the contents:
 
 - grey, black and white, colour and palette pictures become grey (ITU-R 601 luma) or RGB, as asked
 - a JPEG with an orientation tag is turned upright
@@ -151,7 +151,7 @@ def _announced(data: bytes) -> tuple[int, int] | Flaw:
 
 
 def _announced_by_jpeg(data: bytes) -> tuple[int, int] | Flaw:
-    """Walk along the segments to the first that says a size (ITU T.81, B.2.2); a second is what nobody needs."""
+    """Walk along the segments to the first that says a size (ITU T.81, B.2.2); a second one is ignored."""
     found, place = (0, 0), 2
     while place + 4 <= len(data):
         if data[place] != 0xFF:

@@ -109,7 +109,7 @@ class Prefetch(Generic[AnyBatch]):
             first = 0
 
     def _located(self, samples: Sequence[int]) -> _Place | None:
-        """Where in the order these samples stand: most often in the batch asked for last, or the next one."""
+        """The place of these samples in the order: most often in the batch asked for last, or the next one."""
         order = self._orders.get(self._epoch, ())
         for position in (*range(self._position, len(order)), *range(min(self._position, len(order)))):
             rows = _rows_of(samples, order[position])

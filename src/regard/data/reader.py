@@ -48,7 +48,7 @@ class Strips:
 
 @dataclass(frozen=True)
 class Spoken:
-    """A word of a number, where it stands in the text, and which digits it renders, counted from the left."""
+    """A word of a number, its place in the text, and which digits it renders, counted from the left."""
 
     word: str
     start: int  # the place of its first letter
@@ -141,7 +141,7 @@ def spoken(number: int) -> list[Spoken]:
 
 
 def _group(words: Sequence[str], number: int, ones: int) -> list[tuple[int, ...]]:
-    """The digits behind the words of a number below a thousand, whose last digit stands at the place `ones`."""
+    """The digits behind the words of a number below a thousand, whose last digit is at the place `ones`."""
     tens, hundreds = ones - 1, ones - 2
     hundred = next((place + 1 for place, word in enumerate(words) if word.startswith("cent")), 0)
     rest = words[hundred:]

@@ -26,7 +26,7 @@ _MOST = 64 << 20  # bytes of one recording, unpacked: a zip file may promise lit
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SpokenDigit:
-    """A digit, as somebody once said it."""
+    """A recording of a digit."""
 
     samples: Float[Tensor, " n"]
     rate: int
@@ -68,7 +68,7 @@ def speakers_of(recordings: Sequence[SpokenDigit]) -> list[str]:
 
 
 def by_speaker(recordings: Sequence[SpokenDigit], *, test: str) -> tuple[list[int], list[int]]:
-    """Numbers of the recordings to learn from and to be tested on: one speaker is never heard in training."""
+    """Numbers of the recordings to learn from and to be tested on: one speaker is not in the training set."""
     if test not in speakers_of(recordings):
         raise RegardError(f"test={test!r}: the speakers are {', '.join(speakers_of(recordings))}")
     held_out = [each.speaker == test for each in recordings]

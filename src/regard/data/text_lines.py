@@ -210,7 +210,7 @@ def _refuse_binary(path: str, piece: bytes) -> None:
 
 
 def matching(place: str | Sequence[str]) -> list[str]:
-    """The files that a name, a pattern or a list of them stands for. A file of exactly that name comes first."""
+    """The files that a name, a pattern or a list of them means. A file of exactly that name comes first."""
     if not isinstance(place, str):
         if not place:
             raise RegardError("a list of no files: name at least one")

@@ -202,7 +202,7 @@ def _oneline(error: BaseException) -> str:
 
 
 def _byte_letters() -> dict[str, int]:
-    """The letters in which byte-level tokens are spelled, and their bytes: printable ones stand for themselves."""
+    """The letters in which byte-level tokens are spelled, and their bytes: printable ones are themselves."""
     printable = {
         *range(ord("!"), ord("~") + 1),
         *range(ord("¡"), ord("¬") + 1),

@@ -19,7 +19,7 @@ def check_model(model: object) -> None:
 def evaluating(model: object) -> Iterator[None]:
     """Evaluation mode and no gradients inside; every module's own mode is restored behind it.
 
-    Not `torch.inference_mode`: its tensors have no version, so whoever watches the attention of a decode could not
+    Not `torch.inference_mode`: its tensors have no version, so a watch of a decode could not
     tell whether one was overwritten.
     """
     training = [part for part in model.modules() if part.training] if isinstance(model, nn.Module) else []

@@ -26,7 +26,7 @@ class Embedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Int[Tensor, "*b n"], *, offset: Offset = 0) -> Float[Tensor, "*b n d"]:
-        """The vectors of tokens of which the first stands at `offset`, or one offset a row.
+        """The vectors of tokens of which the first has position `offset`, or one offset a row.
 
         A token that the table does not have is refused on a CPU. On a GPU its vector is NaN: to refuse it the host would
         have to wait, and to ask for its row would end all use of the GPU.

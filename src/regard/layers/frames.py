@@ -28,7 +28,7 @@ class Spectrum:
     window: int = 200  # samples of a frame
     hop: int = 80  # samples from one frame to the next
     bands: int = 40
-    depth: float = 40.0  # decibels below the loudest of a recording that are still heard
+    depth: float = 40.0  # decibels below the loudest of a recording: what is softer is noise
     silence: float | None = None  # decibels below the loudest frame; softer ones are in no mean
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Positions as vectors: where a token stands, said in the space its embedding lives in.
+"""Positions as vectors, of the same width as the embeddings of tokens.
 
 A scheme turns position numbers into vectors, the same for a position whatever the length of the sequence. The
 vectors are added to the embeddings (`add`) or laid beside them as extra features (`concatenate`). Positions that
@@ -22,7 +22,7 @@ from regard.errors import RegardError
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Where each of some vectors stands by itself, as in packed sequences, and one beyond the farthest."""
+    """A position for each vector, as in packed sequences, and one beyond the largest."""
 
     places: Int[Tensor, " n"]
     end: int
@@ -36,7 +36,7 @@ class Tabled:
     vectors: Float[Tensor, "positions d"]
 
 
-# Where the first position stands, for all rows or for each. What stands below 0 is padding, and is put at 0.
+# The first position, for all rows or for each. Positions below 0 are padding, and become 0.
 Offset = int | Int[Tensor, " rows"] | Placed | Tabled
 
 
@@ -58,7 +58,7 @@ class Positions(nn.Module, ABC):
         """The vectors of these positions."""
 
     def add(self, x: Float[Tensor, "*b n width"], *, offset: Offset = 0) -> Float[Tensor, "*b n width"]:
-        """x + p, where the first of x stands at `offset`."""
+        """x + p, where the first of x has position `offset`."""
         x = vectors("x", x, self.width, axes=2)
         if isinstance(offset, Tensor):
             integers("offset", offset, 1)

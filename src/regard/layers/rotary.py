@@ -27,7 +27,7 @@ class Rotary(nn.Module):
         self.width, self.base = width, base
 
     def forward(self, x: Float[Tensor, "*b n d"], *, offset: int | Tensor = 0) -> Float[Tensor, "*b n d"]:
-        """x, each position turned by its angle; the first stands at `offset`."""
+        """x, each position rotated by its angle; the first has position `offset`."""
         x = vectors("x", x, axes=2)
         if x.shape[-1] != self.width:
             raise RegardError(f"Rotary was made for heads of width {self.width}, and got {x.shape[-1]}")
@@ -43,7 +43,7 @@ class Rotary(nn.Module):
 class GridRotary(nn.Module):
     """The first half of the features is turned by the row of a patch, the second half by its column.
 
-    Scores then depend on how many rows and how many columns lie between two patches (Heo 2024, axial). Patches
+    Scores then depend on how many rows and columns are between two patches (Heo 2024, axial). Patches
     come row by row, `columns` to a row, after `leading` positions that are nowhere on the grid (a class token) and
     are left as they are. A grid is short beside a text, hence the smaller base.
     """
@@ -58,7 +58,7 @@ class GridRotary(nn.Module):
         self.width, self.columns, self.leading, self.base = width, columns, leading, base
 
     def forward(self, x: Float[Tensor, "*b n d"], *, offset: int | Tensor = 0) -> Float[Tensor, "*b n d"]:
-        """x, each patch turned by where it stands; the first stands at `offset`."""
+        """x, each patch rotated by its place; the first has position `offset`."""
         x = vectors("x", x, axes=2)
         if x.shape[-1] != self.width:
             raise RegardError(f"GridRotary was made for heads of width {self.width}, and got {x.shape[-1]}")

@@ -27,7 +27,7 @@ class Encoded:
 
     @property
     def layout(self) -> Layout:
-        """How they lie."""
+        """Padded, or packed."""
         return Padded(self.lengths) if self.packing is None else InOneRow(self.packing)
 
     def in_rows(self) -> "Encoded":
@@ -58,7 +58,7 @@ class Encoded:
 
 
 def encoded(vectors: Float[Tensor, "*b n d"], layout: Layout) -> Encoded:
-    """Vectors of sequences that lie so."""
+    """Vectors of sequences in this layout."""
     if isinstance(layout, InOneRow):
         return Encoded(vectors, layout.packing.lengths, layout.packing)
     if isinstance(layout, Padded):

@@ -88,7 +88,7 @@ class Asking(nn.Module):
 
     def __init__(self, config: FusionConfig) -> None:
         super().__init__()
-        # Where things stand was said in the encoders; from here on order is only what they made of it.
+        # The encoders added positions; from here on there are none of their own.
         self.blocks = decoder_blocks(replace(config, positions="none"), config.fusion_depth)
         self.norm = last_norm(config)
         self.pooling = questions(config, config.pooling)

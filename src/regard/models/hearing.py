@@ -26,7 +26,7 @@ class SoundConfig:
     window: int = 200  # samples of a frame
     hop: int = 80  # samples from one frame to the next
     bands: int = 40  # of the mel spectrogram
-    hearing_depth: float = 40.0  # decibels below the loudest of a recording that are still heard
+    hearing_depth: float = 40.0  # decibels below the loudest of a recording: what is softer is noise
     silence: float | None = None  # decibels below the loudest frame; softer ones are in no mean
     frame_channels: int = 32  # of the convolutions over the spectrogram
     frame_strides: tuple[int, ...] = (2, 1)  # over time, of each of them

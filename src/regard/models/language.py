@@ -38,7 +38,7 @@ class LanguageConfig(StackConfig):
 
 @dataclass(frozen=True, eq=False)
 class LanguageState:
-    """Where texts stand. They end together: shorter ones begin later, after `padding` columns that nobody sees."""
+    """The state of a generation. Texts are padded on the left: shorter ones begin after `padding` masked columns."""
 
     first: Int[Tensor, " rows"]
     pasts: tuple[KeyValue | None, ...]

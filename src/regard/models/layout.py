@@ -1,4 +1,4 @@
-"""How the texts of a batch lie: each in a row of its own, filled up, or packed end to end. Blocks only see the masks."""
+"""The layout of the texts of a batch: one a row, padded, or packed end to end. Blocks only see the masks."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from regard.models.targets import decoder_input, packed_decoder_input
 
 
 class Layout(ABC):
-    """Where tokens stand in their sequences, and who may look at whom."""
+    """The positions of tokens in their sequences, and the masks."""
 
     @property
     @abstractmethod
     def offset(self) -> Offset:
-        """Where the tokens stand."""
+        """The positions of the tokens."""
 
     def tidied(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
         """The vectors of some texts, as those must be that masks of this layout are for."""
@@ -38,7 +38,7 @@ class Layout(ABC):
         """Every sequence sees its memory."""
 
     def back(self) -> Mask:
-        """Every sequence sees itself, up to where one stands."""
+        """Every sequence sees itself, up to the position that looks."""
         return causal() & self.own()
 
 
@@ -72,7 +72,7 @@ class InOneRow(Layout):
 
     @property
     def offset(self) -> Offset:
-        """Each where it stands in its own sequence."""
+        """Positions in the sequence of each token."""
         return Placed(self.packing.places, self.packing.longest)
 
     def tidied(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
@@ -95,14 +95,14 @@ class InOneRow(Layout):
 
 
 def layout_of(texts: Texts) -> Layout:
-    """How some texts lie."""
+    """The layout of some texts."""
     if isinstance(texts, Sequences):
         return Padded(texts.lengths)
     return InOneRow(packing_of(texts))
 
 
 def packing_of(texts: Packed) -> Packing:
-    """How packed texts lie, from numbers that are known without waiting for a GPU. Their vectors are to be `tidied`."""
+    """The layout of packed texts, from numbers that need no synchronisation. Their vectors are to be `tidied`."""
     size = texts.tokens.shape[0]
     return Packing(texts.lengths, size, texts.longest, texts.shortest, texts.filled, clean=True)
 

@@ -45,7 +45,7 @@ class Answers(Protocol[AnyBatch]):
 
 @runtime_checkable
 class State(Protocol):
-    """Where a generation stands. A row is one text; several rows may continue one source."""
+    """The state of a generation. A row is one text; several rows may continue one source."""
 
     @property
     def first(self) -> Int[Tensor, " rows"]:
@@ -73,7 +73,7 @@ class Generates(Protocol[AnySource, AnyState]):
 
 @runtime_checkable
 class StaticState(Protocol):
-    """Where a generation stands, in tensors of one shape and place that every step changes: for CUDA graphs."""
+    """The state of a generation in tensors of fixed shape and place, changed by every step: for CUDA graphs."""
 
     @property
     def at(self) -> Int[Tensor, " 1"]:

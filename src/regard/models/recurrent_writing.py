@@ -1,4 +1,4 @@
-"""What writes recurrently: one state that asks a memory, whatever it writes about. Who reads is a subclass's affair.
+"""Recurrent decoder: one state that attends to a memory. Subclasses supply the encoder.
 
 | wiring              | equation                                           | first seen                |
 |---------------------|----------------------------------------------------|---------------------------|
@@ -61,7 +61,7 @@ class RecurrentWritingConfig:
 
 @dataclass(frozen=True, eq=False)
 class RecurrentState:
-    """Where some texts stand: the state of the decoder for each row, and the memory of the sources."""
+    """The state of a generation: that of the decoder for each row, and the memory of the sources."""
 
     hidden: Float[Tensor, "rows depth parts width"]
     memory: Memory | None  # None: without attention nothing else is remembered
@@ -170,7 +170,7 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
     def loss(self, batch: Pairs[Source]) -> Loss:
         """The cross-entropy of the target tokens."""
         joined, target = self._decode(batch), pairs(batch).target
-        if target.filled:  # how many are real, nobody waits to learn: what is less than 0 counts as nothing
+        if target.filled:  # how many are real is not synchronised: targets less than 0 are ignored
             vectors, aims = joined.flatten(0, 1), target.tokens.where(target.real, -1).flatten()
         else:
             vectors, aims = joined[target.real], target.tokens[target.real]

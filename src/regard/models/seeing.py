@@ -83,7 +83,7 @@ class PictureTokens(nn.Module):
 
 
 class PictureEncoder(nn.Module):
-    """Tokens of pictures that have looked at each other; a class token stands before them if there is one."""
+    """Tokens of pictures that have looked at each other; a class token precedes them if there is one."""
 
     def __init__(self, config: PictureStackConfig, *, class_token: bool = False) -> None:
         super().__init__()

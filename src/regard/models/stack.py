@@ -32,7 +32,7 @@ class StackConfig:
     depth: int = 6  # blocks; of the encoder, where there is a decoder too
     inner: int = 2048  # d_ff, the width inside the feed-forward map
     feedforward: Literal["relu", "gelu", "swiglu"] = "relu"
-    norm: Literal["before", "after", "inside"] = "before"  # where it stands, see layers/residual
+    norm: Literal["before", "after", "inside"] = "before"  # its place, see layers/residual
     positions: Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "gaussian", "none"] = (
         "sinusoidal"
     )
@@ -60,7 +60,7 @@ def embedding(config: StackConfig, name: str, vocabulary: int) -> Embedding:
 
 
 def position_vectors(config: StackConfig) -> Positions | None:
-    """What is added to the vectors of a sequence to say where they stand; None where attention itself knows."""
+    """Position vectors, added to those of a sequence; None where attention has positions of its own."""
     if config.positions == "learned":
         return Learned(config.width, count=config.longest)
     make: dict[str, type[Positions]] = {"sinusoidal": Sinusoidal, "gaussian": Gaussian}

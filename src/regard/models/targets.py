@@ -11,7 +11,7 @@ from regard.data.batches import START, Sequences, Texts
 
 
 def decoder_input(target: Sequences) -> Int[Tensor, "b t"]:
-    """[START, *target[:-1]]: what stands before each token of the target."""
+    """[START, *target[:-1]]: what precedes each token of the target."""
     begin = target.tokens.new_full((len(target), min(1, target.tokens.shape[1])), START)
     return torch.cat([begin, target.tokens[:, :-1]], dim=1)
 
@@ -26,7 +26,7 @@ def shifted(texts: Texts) -> tuple[Texts, Texts]:
     if isinstance(texts, Sequences):
         count = (texts.lengths - 1).clamp_min(0)
         return Sequences(texts.tokens[:, :-1], count), Sequences(texts.tokens[:, 1:], count)
-    # Position p of what is left lies in sequence s, behind s tokens that were taken away.
+    # Position p of what is left is in sequence s, behind s tokens that were taken away.
     lengths = (texts.lengths - 1).clamp_min(0)
     size = texts.tokens.shape[0]
     if not texts.filled:

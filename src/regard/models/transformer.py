@@ -68,7 +68,7 @@ class Transformer(Writing[Texts]):
         return self.read(source).vectors
 
     def read(self, source: Texts) -> Encoded:
-        """The same, with how they lie."""
+        """The same, with their layout."""
         self.check(source)
         layout = layout_of(source)
         x = layout.tidied(self._reader()(source.tokens, offset=layout.offset))

@@ -1,4 +1,4 @@
-"""What writes: the decoder of a Transformer, whatever it writes about. Who reads is a subclass's affair."""
+"""Transformer decoder with cross-attention. Subclasses supply the encoder."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ Past = KeyValue | BeamCache
 
 @dataclass(frozen=True, eq=False)
 class WritingState:
-    """Where some texts stand: the memory of their sources, and what each row has written, as keys and values."""
+    """The state of a generation: the memory of the sources, and the KV cache of what each row has written."""
 
     memory: Memory
     pasts: tuple[Past | None, ...]

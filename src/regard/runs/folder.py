@@ -146,7 +146,7 @@ class RunFolder:
     def claimed(cls, path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator["RunFolder"]:
         """An empty folder for a run, for this process alone to write into."""
         run = cls(path)
-        run._refuse_others()  # first: nothing is laid into a folder of somebody else, not even a lock
+        run._refuse_others()  # first: nothing is written into a folder that is no run, not even a lock
         try:
             run.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -238,7 +238,7 @@ class RunFolder:
         )
 
     def load_generation(self) -> dict[str, Any]:
-        """What save_generation wrote, or what somebody made of it."""
+        """What save_generation wrote, or what a user changed it to."""
         return self._read_json(self.generation)
 
     def save_weights(self, tensors: Mapping[str, Tensor]) -> None:
@@ -325,7 +325,7 @@ class RunFolder:
         return RegardError(f"{self.path} cannot be written to ({error.strerror}): choose another --out")
 
     def _clear(self) -> None:
-        """Remove what a run consists of, and nothing else that may lie beside it. The recipe, by which a run is known,
+        """Remove what a run consists of, and nothing else that may be beside it. The recipe, by which a run is known,
         goes last: what is left by a kill on the way is still a run, and can be overwritten.
         """
         for pattern in (

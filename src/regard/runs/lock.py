@@ -43,7 +43,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            path.unlink()  # while it is held: whoever opened it before finds that it is gone, and takes the new one
+            path.unlink()  # while it is held: a process that opened it before finds that it is gone, and takes the new one
         os.close(handle)
 
 

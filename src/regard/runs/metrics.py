@@ -66,7 +66,7 @@ def edits(answer: Sequence[str], reference: Sequence[str]) -> int:
     row = places
     for above, part in enumerate(answer):
         kept = np.minimum(row[1:] + 1, row[:-1] + (across != numbers[part]))
-        # What is put in comes from the left: the least of all that stand there, and the way from them.
+        # Insertions come from the left: the least of all costs there, and the way from it.
         row = np.minimum.accumulate(np.concatenate([[above + 1], kept]) - places) + places
     return int(row[-1])
 

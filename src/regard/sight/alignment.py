@@ -59,7 +59,7 @@ def of_words(pairs: Set[Pair], *, source: Sequence[int], target: Sequence[int]) 
 def symmetrised(forward: Set[Pair], backward: Set[Pair]) -> Pairs:
     """One alignment from those of both directions: what both say, grown into what either says.
 
-    From the intersection, neighbours (diagonals too) that lie in the union are added while they align a word that
+    From the intersection, neighbours (diagonals too) in the union are added while they align a word that
     is not yet; last, pairs of either between two words not aligned at all (Koehn 2003, grow-diag-final-and). Both are
     pairs (source, target). For the strict one take `forward & backward`.
     """

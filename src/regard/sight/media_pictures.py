@@ -26,7 +26,7 @@ from regard.sight.watch import watch
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What attention is laid over: pixels, and how its tokens lie on them."""
+    """What attention is drawn over: pixels, and the places of its tokens on them."""
 
     photo: Photo
     grid: tuple[int, int]  # rows and columns of tokens
@@ -93,7 +93,7 @@ def picture_of_words(
 
 
 def ground_of(encoder: PictureEncoder | PictureTokens | SoundEncoder, batch: Batch) -> Ground:
-    """The picture or the spectrogram of the first input, and how the tokens of its encoder lie on it."""
+    """The picture or the spectrogram of the first input, and the places of the tokens of its encoder on it."""
     if isinstance(batch, Sounds) and isinstance(encoder, SoundEncoder):
         bands = log_mel(batch.samples[:1], batch.lengths[:1], encoder.frames.spectrum)[0]
         frames = int(encoder.frames.spectrum.frames(batch.lengths[:1]))

@@ -143,7 +143,7 @@ class _Step:
             )
 
     def asked(self, here: Tensor) -> Tensor:
-        """The queries of the call that stand for some of the new positions."""
+        """The queries of the call for some of the new positions."""
         return here if self.group == 1 else torch.arange(self.group, device=here.device)
 
     def rows_of(self, tensor: Tensor) -> Tensor:
@@ -173,7 +173,7 @@ class _Step:
         return torch.where(self.alive(), picked, torch.zeros((), dtype=key.dtype, device=key.device))
 
     def _every_row(self) -> bool:
-        """Whether the texts are the rows of the batch as they stand."""
+        """Whether the texts are the rows of the batch, in their order."""
         rows = torch.arange(self.call.query.shape[0], device=self.came_from.device)
         return torch.equal(self.came_from, rows)
 

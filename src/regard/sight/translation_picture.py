@@ -26,7 +26,7 @@ _CONTRACTED = ("s", "t", "re", "ve", "m", "ll", "d")  # but not before these: do
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WordLooks:
-    """Where a translator looked while it was told one target."""
+    """Where a translator looked while it was forced to write one target."""
 
     weights: Float[Tensor, "target source"]  # of words, both sides without END
     end: Float[Tensor, " target"]  # what the source's END gets: a row of weights sums to 1 with it
@@ -46,7 +46,7 @@ def picture_of(
 ) -> Heatmap:
     """Which source words each target word was made from, as a heat map.
 
-    What they give to the end token of the source stands beside the words, in grey, so every row sums to 1.
+    What they give to the end token of the source is drawn beside the words, in grey, so every row sums to 1.
 
     Without a target it is the translator's own translation. For a Transformer the mean over all heads of one
     decoder block is drawn, the one that looks most sharply; `layer` and `heads` choose others.

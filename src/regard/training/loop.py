@@ -40,7 +40,7 @@ def train(
     device: torch.device | str = "cpu",
     resume: bool = False,
     interruption: Interruption
-    | None = None,  # opened by whoever calls; default: one for as long as this takes
+    | None = None,  # opened by the caller; default: one for the duration of this call
 ) -> Outcome:
     """Train a model; leave checkpoints in folder/checkpoints and the final weights in the model.
 

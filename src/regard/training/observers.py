@@ -1,4 +1,4 @@
-"""Observers: what is told about a training as it happens, and cannot change it."""
+"""Observers: notified of the events of a training, without changing it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -15,7 +15,7 @@ from regard.runs.settings import Training
 def adamw(model: nn.Module, settings: Training) -> torch.optim.AdamW:
     """AdamW (Loshchilov 2019) over what is not frozen. What `decays` says decays, and nothing else.
 
-    The fused form: one pass over the memory instead of a dozen, on CPU and GPU, and each number is its own affair,
+    The fused form: one pass over the memory instead of a dozen, on CPU and GPU, and each number is updated independently,
     so that its answer does not depend on timing. ε = 10⁻⁹ is Vaswani's (2017, section 5.3).
     """
     decayed = decays(model)

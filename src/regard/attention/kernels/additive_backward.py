@@ -27,7 +27,7 @@ def gradient_kernel(
 ):  # fmt: skip
     """Σ slope · v (1 − tanh²) for a tile of queries over a piece of the keys, and for each such key over the tile.
 
-    Slopes lie [strips, keys, queries], in whole tiles, and are of the queries from `first_row` and the keys from
+    Slopes are stored as [strips, keys, queries], in whole tiles, and are of the queries from `first_row` and the keys from
     `first_key` on. Each program writes sums of its own, so that none waits for another and the order of additions is
     fixed; where all slopes of a block of keys are 0 it writes zeros, and where the band is elsewhere nothing. In `met`
     it leaves Σ slope · tanh, or −½ of it where queries are paired. `shift` is 0, and stops the compiler from knowing how rows of hidden units are

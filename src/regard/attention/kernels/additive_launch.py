@@ -36,7 +36,9 @@ def forward(problem: Problem, value: Tensor) -> tuple[Tensor, Tensor]:
     lse = value.new_empty(batch, heads, queries, dtype=torch.float32)
     features = max(16, min(256, power_of_two(value.shape[-1])))
     some, keys, warps = problem.tiling.queries, problem.keys, problem.warps
-    if value.dtype == torch.float32:  # a product in float32 lies in registers, and spills when it is larger
+    if (
+        value.dtype == torch.float32
+    ):  # a product in float32 is kept in registers, and spills when it is larger
         some, keys, warps = 16, 32, 8 if features > 128 else 4
     elif features > 128:
         keys = min(keys, 128)  # more values do not fit in shared memory

@@ -51,7 +51,7 @@ def _span(FIRST, LAST, rows, count, others):
 @triton.jit
 @no_type_check
 def _kept(SEED, rows, columns, keys, DROPOUT: tl.constexpr):
-    """Which weights stay, times 1 / (1 − p): a function of the seed and of where a weight stands, so both passes agree."""
+    """Which weights stay, times 1 / (1 − p): a function of the seed and the place of a weight, so both passes agree."""
     place = rows.to(tl.int64) * keys + columns
     return tl.where(tl.rand(tl.load(SEED), place) >= DROPOUT, 1.0 / (1.0 - DROPOUT), 0.0)
 
@@ -207,7 +207,7 @@ def attend_stretches(
     if dropout:
         seed = torch.randint(1 << 62, (1,), device=query.device)
     else:
-        seed = query.new_empty(1, dtype=torch.int64)  # which nobody reads
+        seed = query.new_empty(1, dtype=torch.int64)  # never read
     output, _ = _attend(*parts, *limits, seed, scale, dropout)
     return output[..., : value.shape[-1]]
 

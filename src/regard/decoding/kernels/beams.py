@@ -101,7 +101,7 @@ def _grow(
     for slot in range(SIZE):
         largest = tl.max(total, 0)
         first = tl.min(tl.where(total == largest, key, nobody), 0)
-        first = tl.where(first == nobody, 0, first)  # nothing but NaN, which is told by `tops`
+        first = tl.where(first == nobody, 0, first)  # nothing but NaN, which `tops` shows
         total = tl.where(key == first, float("-inf"), total)
         logprob = tl.where(slots == slot, largest, logprob)
         chosen = tl.where(slots == slot, first, chosen)

@@ -23,5 +23,5 @@ def strict_nan() -> Iterator[None]:
 
 
 def is_strict() -> bool:
-    """Whether the caller stands inside `strict_nan()`. A compiled module never does: its graph is of one kind."""
+    """Whether the caller is inside `strict_nan()`. A compiled module never does: its graph is of one kind."""
     return not torch.compiler.is_compiling() and _STRICT.get()

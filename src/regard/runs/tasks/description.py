@@ -124,7 +124,7 @@ def describe(
 
 
 def metrics(told: Sequence[tuple[str, str, str]], recipe: Recipe) -> list[Metric]:
-    """Error rates of what was heard; BLEU and chrF of what was seen; exact matches of either."""
+    """Error rates of transcripts; BLEU and chrF of captions; exact matches of either."""
     _, references, said = zip(*told, strict=True)
     if recipe.kind.reads == ("sound",):
         return transcription_metrics(said, references)

@@ -63,7 +63,7 @@ class Pool(Generic[Inputs]):
         return Images(found) if isinstance(found, Tensor) else together(found)
 
     def numbers(self, labels: Sequence[str]) -> list[int]:
-        """What is told, as numbers of classes."""
+        """The labels, as numbers of classes."""
         known = {label: number for number, label in enumerate(labels)}
         unknown = next((each for each in self.told if each not in known), None)
         if unknown is not None:
@@ -74,7 +74,7 @@ class Pool(Generic[Inputs]):
 
 
 def read_told(data: ImageData | SoundData, path: str, usual: tuple[str, str], report: Report) -> list[Told]:
-    """The files of a folder with one folder a class, or of a table, and what is told about each."""
+    """The files of a folder with one folder a class, or of a table, and the label of each."""
     if not os.path.exists(path) and not has_magic(path):
         raise RegardError(f"{path}: no such file or folder")
     if os.path.isdir(path):
@@ -85,7 +85,7 @@ def read_told(data: ImageData | SoundData, path: str, usual: tuple[str, str], re
 
 
 def names_of(files: Sequence[Told], path: str) -> list[str]:
-    """Names that stay the same wherever the folder or the table lies."""
+    """Names that stay the same when the folder or the table is moved."""
     return [os.path.relpath(each.path, path) for each in files]
 
 

@@ -32,7 +32,7 @@ class Crew:
         return await asyncio.get_running_loop().run_in_executor(self._model, answer)
 
     async def patiently(self, request: Request, answer: Callable[[], Answer]) -> Answer | None:
-        """The answer to a long question, after those asked before it; None when nobody waits for it any more."""
+        """The answer to a long question, after those asked before it; None when its client is gone."""
         async with self._one:
             if await request.is_disconnected():
                 return None

@@ -1,4 +1,4 @@
-"""Exhibits: one input that went through one model, with its attention and what stands along its axes."""
+"""Exhibits: one input that went through one model, with its attention and the labels of its axes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ Side = Text | Picture | Plain
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Panel:
-    """One attention call of an exhibit, and the sides its queries and keys stand for."""
+    """One attention call of an exhibit, and the sides that its queries and keys are of."""
 
     layer: Layer
     query_side: int
@@ -187,7 +187,7 @@ class Exhibit:
             )
 
     def manifest(self, number: int) -> dict[str, Any]:
-        """What the page is told first (web/PROTOCOL.md, EXHIBIT)."""
+        """What the page gets first (web/PROTOCOL.md, EXHIBIT)."""
         subject = self.subject
         return {
             "id": number,

@@ -35,7 +35,7 @@ def halves(values: Tensor | NDArray[Any], *, planes: bool = False) -> Stored:
 
 
 def marked(values: Tensor) -> Tensor:
-    """Weights that are no numbers as +∞: NaN stands for a pair that may not look, or for what was not looked at."""
+    """Weights that are no numbers as +∞: NaN marks a masked pair, or one that was not computed."""
     return values.masked_fill(values.isnan(), math.inf)
 
 
@@ -73,7 +73,7 @@ def pack(arrays: Mapping[str, Stored], **fields: Any) -> bytes:
     begins = 0
     while (
         needed := 8 + _filled(len(header(begins)))
-    ) > begins:  # the places stand in the header they come after
+    ) > begins:  # the offsets are written in the header before the data
         begins = needed
     text = header(begins).ljust(begins - 8)
     found = [_MAGIC, len(text).to_bytes(4, "little"), text]

@@ -81,7 +81,7 @@ class _PartMask(Mask):
 
 
 def _some(flags: Tensor, positions: Tensor) -> Tensor:
-    """Flags at some positions of the last axis, along which one may stand for all."""
+    """Flags at some positions of the last axis, where one flag may apply to all."""
     return flags if flags.shape[-1] == 1 else flags.index_select(-1, positions)
 
 

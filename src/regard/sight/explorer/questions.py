@@ -32,7 +32,7 @@ def number(request: Request, name: str) -> int:
 
 
 def heads(request: Request) -> list[int]:
-    """The heads in the query string, sorted and without duplicates; an empty list stands for all heads."""
+    """The heads in the query string, sorted and without duplicates; an empty list means all heads."""
     given = request.query_params.get("heads", "")
     return sorted({_number(each, "heads") for each in given.split(",") if each})
 

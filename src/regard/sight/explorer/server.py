@@ -76,7 +76,7 @@ def application(answers: PageAnswers, token: str, crew: Crew) -> ASGIApp:
             long = request.query_params.get("exact") == "1"
             found = await (crew.patiently(request, body) if long else crew.quickly(body))
             if found is None:
-                return Response(status_code=204)  # nobody reads it
+                return Response(status_code=204)  # it is not read
             return _packed(found)
 
         return respond
@@ -94,7 +94,7 @@ def application(answers: PageAnswers, token: str, crew: Crew) -> ASGIApp:
 
 
 class Guard:
-    """Lets through what comes from the page served here, and marks every answer as nobody else's business."""
+    """Accepts only requests of the page served here, and marks every answer as private."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self.token = app, token
@@ -156,7 +156,7 @@ async def _mistaken(request: Request, error: Exception) -> Response:
 
 
 async def _left(request: Request, error: Exception) -> Response:
-    return Response(status_code=204)  # nobody reads it
+    return Response(status_code=204)  # it is not read
 
 
 async def _missing(request: Request, error: Exception) -> Response:

@@ -86,7 +86,7 @@ def small_maps(call: Call, size: int, *, cross: bool) -> SmallMaps:
 
 
 def _hidden(call: Call, maps: Float[Tensor, "heads h w"], rows: Tensor) -> Float[Tensor, "heads h w"]:
-    """NaN in cells that got nothing and at whose corners and middles nobody may look."""
+    """NaN in cells that got nothing and whose corners and middles are masked."""
     high, wide = maps.shape[-2:]
     down, across = _tried(len(rows), high), _tried(call.extent.keys, wide)
     open_ = allowed(call, rows[down], across.to(rows.device))

@@ -162,7 +162,7 @@ def _finished(call: Call, place: Place, found: Cells, heights: Tensor, sampled: 
 
 
 def _hidden(call: Call, place: Place, mass: Tensor) -> Tensor | None:
-    """Cells that got nothing and at whose corners and middles nobody may look. Single pairs are told exactly."""
+    """Cells that got nothing and whose corners and middles are masked. Single pairs are exact."""
     if (call.mask is None and call.bias is None) or bool((mass > 0).all()):
         return None
     rows, high = _tried(place.queries(call), place.down)

@@ -49,7 +49,7 @@ class Uncached(nn.Module):
     ) -> tuple[Float[Tensor, "rows vocabulary"], UncachedText]:
         """The logits of what follows these tokens."""
         written = torch.cat([state.tokens, tokens[:, None]], dim=1)
-        # The model shifts its target by one itself: behind START stands what was written, and an END never read.
+        # The model shifts its target by one itself: START, what was written, and an END that is never read.
         target = torch.cat([written[:, 1:], torch.full_like(written[:, :1], END)], dim=1)
         full = torch.full_like(target[:, 0], target.shape[1])
         logits = self.model.logits(Pairs(state.source, Sequences(target, full)))

@@ -23,7 +23,7 @@ def exhibit_of(
     grid: tuple[int, int] | None = None,
     name: str = "",
 ) -> Exhibit:
-    """All calls, those of a decoder's steps put together. Tokens stand along every axis of their length: the
+    """All calls, those of a decoder's steps put together. Tokens label every axis of their length: the
     `memory` along the keys of cross-attention and both axes of the encoder, `tokens` along the others; an image, cut
     into `grid` patches, along axes of as many positions, tokens of the model's own before them.
     """

@@ -59,7 +59,7 @@ class WrittenView:
     source: Callable[[int], Batch]  # what was read, so many times over
 
     def forced(self, text: str, changes: Sequence[Change]) -> "Best":
-        """A text of somebody else's, with how likely the model finds it."""
+        """A given text, with how likely the model finds it."""
         tokens = self.tokenizer.encode(text)
         answer = Answer(text, 0.0, 0.0, tokens)
         with evaluating(self.model), changed(self.model, changes):
