@@ -20,13 +20,13 @@ def norm_of(width: int) -> nn.LayerNorm:
 def test_an_input_is_normalised_and_its_gradients_meet(
     rows: int, width: int, dtype: torch.dtype, error: float, around: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regard.layers.kernels import residual
+    from regard.layers.kernels import mixed_residual
 
-    monkeypatch.setattr(residual, "_PROGRAMS", 2)  # fewer than there are tiles
-    monkeypatch.setattr(residual, "_TILE", width if width == 24 else 2048)
+    monkeypatch.setattr(mixed_residual, "_PROGRAMS", 2)  # fewer than there are tiles
+    monkeypatch.setattr(mixed_residual, "_TILE", width if width == 24 else 2048)
     norm, x = norm_of(width), (3 * torch.randn(2, rows, width) + 1).requires_grad_()
     upstream = [torch.randn(2, rows, width) for _ in range(2)]
-    same, normed = residual.forked(x, norm, dtype)
+    same, normed = mixed_residual.forked(x, norm, dtype)
     assert torch.equal(same, x)
     assert normed.dtype == dtype
     loss = (normed.float() * upstream[0]).sum() + ((same * upstream[1]).sum() if around else 0.0)
