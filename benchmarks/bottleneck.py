@@ -38,7 +38,7 @@ TRAINING = [
 CONTENDERS = {
     "recurrent, no attention": ("numbers-recurrent", ["model.attention=none", "model.width=92", "model.embedding_width=32"]),
     "recurrent, attention": ("numbers-recurrent", ["model.attention=additive", "model.width=80", "model.embedding_width=32"]),
-    "Transformer": ("numbers", ["model.width=60", "model.heads=4", "model.depth=1", "model.decoder_depth=1", "model.inner=180"]),
+    "Transformer": ("numbers", ["model.width=60", "model.heads=4", "model.depth=1", "model.decoder_depth=1", "model.hidden_width=180"]),
 }  # fmt: skip
 
 

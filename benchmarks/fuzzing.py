@@ -36,7 +36,7 @@ from regard.runs.load import load
 from regard.runs.recipe import parse, resolve
 from regard.sight.seen import Seen
 
-ROOM = 1 << 30  # bytes of memory beyond those of the beginning: cases are small, and leaks are seen
+PADDED = 1 << 30  # bytes of memory beyond those of the beginning: cases are small, and leaks are seen
 ODD: list[Any] = [
     None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 10**30, 0.5, -0.5, 1e308, float("nan"), float("inf"), "", "a",
     "x" * 300, "\x00", "\ud800", [], {}, [[]], [0], {"a": 1}, "transformer", "0", "1.0", "null",
@@ -197,7 +197,7 @@ def main() -> int:
             held = next(
                 int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmData")
             )
-            resource.setrlimit(resource.RLIMIT_DATA, ((held << 10) + ROOM, (held << 10) + ROOM))
+            resource.setrlimit(resource.RLIMIT_DATA, ((held << 10) + PADDED, (held << 10) + PADDED))
         began = time.monotonic()
         for number in range(options.cases) if options.only is None else [options.only]:
             draw = random.Random(f"{options.seed} {number}")

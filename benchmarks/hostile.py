@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from runs.hostile_cases import CASES  # type: ignore[import-not-found]
 from runs.hostile_folders import outcome, valid_folder  # type: ignore[import-not-found]
 
-MOST = 8 << 30  # bytes of address space, so that the machine survives
+MAX_ADDRESS_SPACE = 8 << 30  # bytes of address space, so that the machine survives
 
 
 def measured(asked: str, folder: Path, seconds: float) -> tuple[str, float, float, float]:
@@ -35,7 +35,7 @@ def measured(asked: str, folder: Path, seconds: float) -> tuple[str, float, floa
     child = os.fork()
     if child == 0:
         try:
-            resource.setrlimit(resource.RLIMIT_AS, (MOST, MOST))
+            resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESS_SPACE, MAX_ADDRESS_SPACE))
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, seconds)
             warnings.simplefilter("ignore")

@@ -39,7 +39,7 @@ POINTS = ("half written", "before renaming", "after renaming")
 RECIPE = """
 data: {kind: pairs, train: PAIRS, held_out: 0.1}
 tokens: {size: 300}
-model: {kind: transformer, width: 16, heads: 2, depth: 1, decoder_depth: 1, inner: 16, dropout: 0.2}
+model: {kind: transformer, width: 16, heads: 2, depth: 1, decoder_depth: 1, hidden_width: 16, dropout: 0.2}
 training: {steps: 12, batch: 256, evaluate: 4, save: 3, warmup: 2, averaging: {last: 2}}
 """
 Aim = Callable[[], None]

@@ -17,7 +17,7 @@ from measuring import machine
 
 from regard.data.batches import END, Images, Pairs, Sequences
 from regard.data.digits import SIDE, digit_split
-from regard.data.reader import MOST, Hand, spoken
+from regard.data.reader import MAX_DIGITS, Hand, spoken
 from regard.data.text_lines import Report
 from regard.runs.answering import ImageCaptioner
 from regard.runs.folder import RunFolder
@@ -52,7 +52,9 @@ def looks(reader: ImageCaptioner, run: Path, split: str) -> dict[int, list[tuple
             for row, (number, tokens) in enumerate(zip(map(int, asked.names), targets, strict=True)):
                 for place, (digits, pieces) in enumerate(words(reader, number, tokens[:-1])):
                     heaviest = int(weights[row, pieces].mean(0).argmax())
-                    place_value = MOST - 1 - heaviest % columns * (images.pixels.shape[-1] // columns) // SIDE
+                    place_value = (
+                        MAX_DIGITS - 1 - heaviest % columns * (images.pixels.shape[-1] // columns) // SIDE
+                    )
                     digit = len(str(number)) - 1 - place_value
                     found[layer].append((number, place, digit in digits))
     return found

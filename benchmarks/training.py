@@ -91,7 +91,7 @@ def operations(config: TransformerConfig, feed: PairFeed) -> float:
     """Floating-point operations of training, for each real token of either side: 6 for every weight that multiplies
     it, and 12 × width for every pair of a query and a key, the scores and the mixture, forward and twice backward.
     """
-    width, inner, depth = config.width, config.inner, config.depth
+    width, inner, depth = config.width, config.hidden_width, config.depth
     source, target = feed.sources.lengths + 1, feed.targets.lengths + 1
     read = depth * (4 * width**2 + 2 * width * inner) + config.decoder_depth * 2 * width**2
     written = config.decoder_depth * (6 * width**2 + 2 * width * inner) + width * config.target_vocabulary

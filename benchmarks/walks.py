@@ -38,7 +38,7 @@ SMALL = {
     "model.heads": 2,
     "model.depth": 1,
     "model.decoder_depth": 1,
-    "model.inner": 32,
+    "model.hidden_width": 32,
     "training.steps": 4,
     "training.evaluate": 2,
     "training.save": 2,

@@ -52,7 +52,7 @@ from regard.data.digits import digit_split, digits
 from regard.data.feeds import PairFeed
 from regard.data.letter_vectors import spell
 from regard.data.numbers import draw_numbers, english, french, number_pairs
-from regard.data.reader import MOST, spoken
+from regard.data.reader import MAX_DIGITS, spoken
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.interop import torch as drop_in
@@ -505,7 +505,7 @@ def recurrent(path: Path) -> None:
 def language(path: Path) -> None:
     """Every head of a language model of number words."""
     changes = ["data.unit=lines", "tokens.kind=word", "model.width=32", "model.heads=4", "model.depth=2"]
-    changes += ["model.inner=64", "model.dropout=0", "training.steps=150", "training.batch=1024"]
+    changes += ["model.hidden_width=64", "model.dropout=0", "training.steps=150", "training.batch=1024"]
     changes += ["training.warmup=10", "training.learning_rate=5e-3", "training.patience=0"]
     lines = [english(number) for number in draw_numbers(3000, seed=1)]
     lesson = _trained("language", *changes, texts=lines)
@@ -551,17 +551,19 @@ def captioner(path: Path) -> None:
     """A strip of digits, and those that each word of its number says, by the grammar."""
     number = 342
     written = [_digit(int(digit)) for digit in str(number)]
-    blank = MOST - len(written)
+    blank = MAX_DIGITS - len(written)
     strip = torch.cat([*[torch.ones(8, 8)] * blank, *written], dim=1)
     squares = strip.kron(torch.ones(15, 15))  # pixels that stay pixels, and take little room in a file
     words = spoken(number)
-    said = torch.zeros(len(words), MOST)
+    said = torch.zeros(len(words), MAX_DIGITS)
     for row, word in zip(said, words, strict=True):
         row[[blank + digit for digit in word.digits]] = 1 / len(word.digits)
     names = [word.word for word in words]
     note = "no model's look, but the truth: which digit each word says"
     title = french(number)
-    lit(squares[None], said, words=names, grid=(1, MOST), smooth=False, title=title, note=note).png(path)
+    lit(squares[None], said, words=names, grid=(1, MAX_DIGITS), smooth=False, title=title, note=note).png(
+        path
+    )
 
 
 def speech(path: Path) -> None:
@@ -742,7 +744,7 @@ class Lesson:
 @cache
 def _translating() -> Lesson:
     changes = ["data.largest=999", "data.train=4000", "data.valid=40", "data.test=20", "tokens.size=330"]
-    changes += ["model.width=64", "model.depth=1", "model.decoder_depth=2", "model.inner=128"]
+    changes += ["model.width=64", "model.depth=1", "model.decoder_depth=2", "model.hidden_width=128"]
     changes += ["training.steps=300", "training.batch=1024", "training.evaluate=50", "training.decode=40"]
     changes += ["training.learning_rate=3e-3", "training.warmup=50"]
     return _trained("demo", *changes)

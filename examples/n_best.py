@@ -31,7 +31,14 @@ with TemporaryDirectory() as folder:
         for said in ways
     ]
     table.write_text("".join(rows), "utf-8")
-    model = {"kind": "transformer", "width": 64, "heads": 4, "depth": 1, "decoder_depth": 1, "inner": 128}
+    model = {
+        "kind": "transformer",
+        "width": 64,
+        "heads": 4,
+        "depth": 1,
+        "decoder_depth": 1,
+        "hidden_width": 128,
+    }
     recipe = resolve(
         {
             "data": {"kind": "pairs", "train": str(table), "held_out": 0.1},

@@ -31,7 +31,13 @@ with TemporaryDirectory() as folder:
         {
             "data": {"kind": "pairs", "train": str(table), "held_out": 0.05},
             "tokens": {"kind": "word"},
-            "model": {"kind": "transformer", "width": 64, "depth": 1, "decoder_depth": 1, "inner": 128},
+            "model": {
+                "kind": "transformer",
+                "width": 64,
+                "depth": 1,
+                "decoder_depth": 1,
+                "hidden_width": 128,
+            },
             "training": {"steps": 150, "batch": 512, "learning_rate": 3e-3, "warmup": 20, "evaluate": 50},
         }
     )

@@ -21,7 +21,7 @@ RECIPE = find(
 
 
 class PowerCut(Observer):
-    """Ends the process after update 17, as `kill -9` does: nothing can be tidied up."""
+    """Ends the process after update 17, as `kill -9` does: nothing can be sanitised up."""
 
     def stepped(self, update: Update) -> None:
         if update.step == 17:

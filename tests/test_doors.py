@@ -233,7 +233,7 @@ def layers() -> dict[str, tuple[Door, dict[str, Any]]]:
 @cache
 def made() -> dict[str, Any]:
     """Models of every kind, hardly trained, and what a loaded run makes of them."""
-    small: dict[str, Any] = {"width": W, "heads": 2, "depth": 1, "inner": 9}
+    small: dict[str, Any] = {"width": W, "heads": 2, "depth": 1, "hidden_width": 9}
     parts: dict[str, Any] = {
         "transformer": Transformer(
             TransformerConfig(**small, decoder_depth=1, source_vocabulary=WORDS, target_vocabulary=WORDS)
@@ -315,7 +315,16 @@ def models() -> dict[str, tuple[Door, dict[str, Any]]]:
     }.items():
         found[name] = (ask, {n: b for n, b in NO_BATCH.items() if name != "classifier inputs" or n != "None"})
     found["encode"] = (made()["transformer"].encode, NO_BATCH)
-    for field in ("width", "heads", "inner", "dropout", "kv_heads", "norm", "smoothing", "target_vocabulary"):
+    for field in (
+        "width",
+        "heads",
+        "hidden_width",
+        "dropout",
+        "kv_heads",
+        "norm",
+        "smoothing",
+        "target_vocabulary",
+    ):
         bad = NO_NUMBER if field in ("dropout", "smoothing") else NO_WHOLE
         allowed = {"None"} if field == "kv_heads" else set()
         found[f"TransformerConfig {field}"] = (

@@ -33,7 +33,7 @@ def model(positions: str) -> Transformer:
         kv_heads=2,
         depth=1,
         decoder_depth=2,
-        inner=32,
+        hidden_width=32,
         source_vocabulary=WORDS,
         target_vocabulary=WORDS,
         positions=positions,  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 def small(monkeypatch):
     """A model of the suite's kind that is made in no time."""
     config = TransformerConfig(
-        norm="after", tied="none", width=16, heads=2, depth=1, decoder_depth=1, inner=32, source_vocabulary=40,
+        norm="after", tied="none", width=16, heads=2, depth=1, decoder_depth=1, hidden_width=32, source_vocabulary=40,
         target_vocabulary=40,
     )  # fmt: skip
     monkeypatch.setattr(suite, "WORDS", 40)

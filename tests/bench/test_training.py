@@ -11,7 +11,7 @@ from regard.data.batches import END
 from regard.models.transformer import Transformer, TransformerConfig
 
 CONFIG = TransformerConfig(
-    width=24, heads=2, depth=2, decoder_depth=3, inner=56, tied="all", source_vocabulary=50, target_vocabulary=50
+    width=24, heads=2, depth=2, decoder_depth=3, hidden_width=56, tied="all", source_vocabulary=50, target_vocabulary=50
 )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def translation(beam: int = 3) -> Exhibit:
     lines = ["the old house by the sea", "the house", "an old sea", "see the old house"]
     own = Tokenizer.train(lines, kind="word", size=60)
     config = TransformerConfig(
-        source_vocabulary=own.size, target_vocabulary=own.size, width=32, heads=4, inner=32, depth=2
+        source_vocabulary=own.size, target_vocabulary=own.size, width=32, heads=4, hidden_width=32, depth=2
     )
     while True:  # some of them have nothing to say
         translator = Translator(Transformer(config).eval(), {"source": own})
@@ -125,7 +125,7 @@ def senses() -> Exhibit:
         width=16,
         heads=2,
         depth=1,
-        inner=16,
+        hidden_width=16,
         fusion_depth=1,
     )
     reader = PairReader(PictureReader((8, 8), 1), SoundReader(config))

@@ -35,7 +35,7 @@ def transformer() -> nn.Module:
             heads=4,
             depth=1,
             decoder_depth=1,
-            inner=64,
+            hidden_width=64,
             tied="none",
             source_vocabulary=WORDS,
             target_vocabulary=WORDS,
@@ -50,7 +50,9 @@ def recurrent() -> nn.Module:
 
 
 def language() -> nn.Module:
-    return LanguageModel(LanguageConfig(width=32, heads=4, depth=1, inner=64, vocabulary=WORDS, tied="none"))
+    return LanguageModel(
+        LanguageConfig(width=32, heads=4, depth=1, hidden_width=64, vocabulary=WORDS, tied="none")
+    )
 
 
 def lively(model: nn.Module) -> nn.Module:

@@ -16,16 +16,16 @@ def in_float64(call: Call) -> Tensor:
     return weigh(Call(call.query.double(), call.key.double(), call.mask, bias, score)).detach()
 
 
-@pytest.mark.parametrize("room", [1, 70, 1 << 20])
-def test_evidence_is_what_float64_weights_give(case: Case, room: int) -> None:
+@pytest.mark.parametrize("capacity", [1, 70, 1 << 20])
+def test_evidence_is_what_float64_weights_give(case: Case, capacity: int) -> None:
     call, _ = case.build()
     if case.bias == "buckets" and case.dtype in ("bf16", "f16"):
         call.bias.double()  # type: ignore[union-attr]  # a table rounded to half is another table
-    summary = evidence.summarise(call, room=room)
-    keys, top = evidence.top(call, 3, room=room)
-    cells = evidence.pooled(call, 4, 5, room=room)
+    summary = evidence.summarise(call, capacity=capacity)
+    keys, top = evidence.top(call, 3, capacity=capacity)
+    cells = evidence.pooled(call, 4, 5, capacity=capacity)
     rows, columns = torch.tensor([10, 0, 3, 4]), torch.tensor([2, 2, 9])
-    cut = evidence.rectangle(call, rows, columns, room=room)
+    cut = evidence.rectangle(call, rows, columns, capacity=capacity)
     weights = in_float64(call)
 
     close = {"rtol": 0, "atol": 2e-5 if case.dtype != "f64" else 1e-12, "check_dtype": False}

@@ -37,7 +37,7 @@ from regard.layers import EncoderBlock, FeedForward, Residual, SwiGLU, after, be
 from regard.models.vision import Vision, VisionConfig
 
 Run = Callable[[], Tensor]
-SMALL: dict[str, Any] = {"width": 16, "heads": 4, "depth": 2, "inner": 24, "dropout": 0.0}
+SMALL: dict[str, Any] = {"width": 16, "heads": 4, "depth": 2, "hidden_width": 24, "dropout": 0.0}
 
 
 def x(length: int = 7) -> Tensor:

@@ -171,7 +171,7 @@ def test_a_few_kilobytes_never_become_hours(tmp_path) -> None:
 
 
 def test_more_samples_than_memory_likes_are_refused_by_their_number(monkeypatch) -> None:
-    monkeypatch.setattr("regard.data.audio.MOST_NUMBERS", 5)
+    monkeypatch.setattr("regard.data.audio.MAX_NUMBERS", 5)
     assert judge_wav(wav_of(Recording(torch.zeros(6), 8000))).what == "6 samples, more than 5: cut it"
     assert isinstance(judge_wav(wav_of(Recording(torch.zeros(5), 8000))), Recording)
 

@@ -11,7 +11,7 @@ from regard import RegardError
 from regard.data import bounded
 from regard.data.bounded import (
     DEEPEST,
-    MOST_YAML,
+    MAX_YAML,
     Unpacked,
     check_growth,
     opened,
@@ -221,7 +221,7 @@ MERGES = "a: &a {x: 1}\n" + "".join(
         ("a: 1\n---\nb: 2", "not YAML"),
         ("a: *nobody", "an alias"),
         ("a: \x00", "not YAML"),
-        ("x" * (MOST_YAML + 1), "characters, more than 65,536"),
+        ("x" * (MAX_YAML + 1), "characters, more than 65,536"),
     ],
     ids=lambda value: value[:20] if len(value) > 60 else value,
 )

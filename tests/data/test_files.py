@@ -88,7 +88,7 @@ def test_what_is_no_readable_file_is_a_flaw_and_never_waited_for(tmp_path, monke
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b"12345")
-    monkeypatch.setattr(files, "MOST_BYTES", 4)
+    monkeypatch.setattr(files, "MAX_BYTES", 4)
     kinds = {
         name: bytes_of(str(tmp_path / name)) for name in ["empty", "loop", "pipe", "large", "none", "a\0b"]
     }

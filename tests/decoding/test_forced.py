@@ -68,7 +68,7 @@ def translators() -> dict[str, nn.Module]:
     both = {"source_vocabulary": 31, "target_vocabulary": 31}
     return {
         "transformer": Transformer(
-            TransformerConfig(width=16, heads=2, depth=1, decoder_depth=1, inner=32, **both)
+            TransformerConfig(width=16, heads=2, depth=1, decoder_depth=1, hidden_width=32, **both)
         ),
         "output-context": RecurrentTranslator(RecurrentConfig(width=12, embedding_width=8, **both)),
         "recurrent-context": RecurrentTranslator(
@@ -89,7 +89,7 @@ def test_a_translator_in_training_scores_what_it_decoded(name: str) -> None:
 
 
 def test_a_language_model_in_training_scores_what_it_wrote() -> None:
-    model = LanguageModel(LanguageConfig(width=16, heads=2, depth=2, inner=32, vocabulary=31))
+    model = LanguageModel(LanguageConfig(width=16, heads=2, depth=2, hidden_width=32, vocabulary=31))
     prompts = [[START, *source[:-1]] for source in sources(9)]
     found = sample(model, Sequences.of(prompts), limits=6, seed=0, temperature=2.0)
     texts = [

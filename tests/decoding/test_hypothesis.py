@@ -28,7 +28,13 @@ def test_the_beams_of_nothing_are_refused() -> None:
 def test_the_attention_of_a_decode_is_found_again_along_its_beams(size: int) -> None:
     """Stitched from the steps, it is what the same texts attend to when they are read whole. Size 0 is greedy."""
     config = TransformerConfig(
-        width=16, heads=2, depth=1, decoder_depth=2, inner=32, source_vocabulary=19, target_vocabulary=19
+        width=16,
+        heads=2,
+        depth=1,
+        decoder_depth=2,
+        hidden_width=32,
+        source_vocabulary=19,
+        target_vocabulary=19,
     )
     model = Transformer(config).eval()
     source, limits = Sequences.of([[5, 6, 7, 8, END], [9, END], [4, 4, 4, END]]), torch.tensor([7, 4, 5])

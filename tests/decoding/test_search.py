@@ -33,7 +33,7 @@ def lively(**changes: Any) -> Transformer:
         heads=4,
         depth=1,
         decoder_depth=2,
-        inner=48,
+        hidden_width=48,
         tied="none",
         source_vocabulary=WORDS,
         target_vocabulary=WORDS,

@@ -25,7 +25,7 @@ def small(**changes: Any) -> Transformer:
         "heads": 2,
         "depth": 2,
         "decoder_depth": 3,
-        "inner": 31,
+        "hidden_width": 31,
         "tied": "none",
         "source_vocabulary": 23,
         "target_vocabulary": 23,

@@ -24,7 +24,7 @@ def small(**changes: Any) -> Transformer:
         "heads": 2,
         "depth": 2,
         "decoder_depth": 3,
-        "inner": 31,
+        "hidden_width": 31,
         "norm": "after",
         "source_vocabulary": 19,
         "target_vocabulary": 23,

@@ -46,7 +46,7 @@ PICTURE: dict[str, Any] = {
     "dropout": 0.0,
 }
 SMALL = CaptionerConfig(
-    **PICTURE, width=16, heads=2, depth=2, decoder_depth=2, inner=23, positions="learned", longest=11
+    **PICTURE, width=16, heads=2, depth=2, decoder_depth=2, hidden_width=23, positions="learned", longest=11
 )
 RECURRENT = RecurrentCaptionerConfig(
     **PICTURE, width=6, embedding_width=5, attention="additive", wiring="recurrent-context"
@@ -85,7 +85,7 @@ def test_its_decoder_is_the_transformers() -> None:
             heads=2,
             depth=0,
             decoder_depth=2,
-            inner=23,
+            hidden_width=23,
             dropout=0.0,
             positions="sinusoidal",
             norm="after",

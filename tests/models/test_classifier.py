@@ -12,7 +12,7 @@ from regard import watch, weigh
 from regard.data.batches import PAD, Labelled, Sequences
 from regard.models.classifier import Classifier, ClassifierConfig
 
-SMALL = ClassifierConfig(vocabulary=17, classes=3, width=12, heads=2, depth=2, inner=23, dropout=0.0)
+SMALL = ClassifierConfig(vocabulary=17, classes=3, width=12, heads=2, depth=2, hidden_width=23, dropout=0.0)
 POOLINGS = ["attention", "mean", "first"]
 
 

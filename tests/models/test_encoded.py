@@ -27,7 +27,7 @@ def test_sequences_are_pooled_as_if_alone() -> None:
 
 
 def test_blocks_are_gone_through_in_order_and_padding_is_not_seen() -> None:
-    blocks = encoder_blocks(StackConfig(width=6, heads=2, depth=2, inner=5, dropout=0.0))
+    blocks = encoder_blocks(StackConfig(width=6, heads=2, depth=2, hidden_width=5, dropout=0.0))
     x = torch.randn(2, 7, 6)
     whole = blocks[1](blocks[0](x))
     assert torch.equal(through(blocks, x, None), whole)

@@ -15,7 +15,7 @@ from regard.data.batches import PAD, Sequences
 from regard.layers.positions import Sinusoidal
 from regard.models.language import LanguageConfig, LanguageModel
 
-SMALL = LanguageConfig(vocabulary=17, width=12, heads=2, depth=2, inner=23, dropout=0.0, longest=13)
+SMALL = LanguageConfig(vocabulary=17, width=12, heads=2, depth=2, hidden_width=23, dropout=0.0, longest=13)
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "relative", "gaussian", "none"]
 
 

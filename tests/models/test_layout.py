@@ -19,7 +19,14 @@ from regard.models.transformer import Transformer, TransformerConfig
 SOURCES = [[5, 6, 7, 2], [4, 2], [9, 8, 7, 6, 5, 4, 2], [3, 2]] * 5
 TARGETS = [[7, 7, 2], [4, 5, 6, 8, 9, 2], [2], [5, 4, 3, 2]] * 5
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "relative", "gaussian", "none"]
-SMALL: dict[str, Any] = {"width": 16, "heads": 4, "kv_heads": 2, "depth": 2, "inner": 20, "dropout": 0.0}
+SMALL: dict[str, Any] = {
+    "width": 16,
+    "heads": 4,
+    "kv_heads": 2,
+    "depth": 2,
+    "hidden_width": 20,
+    "dropout": 0.0,
+}
 
 
 def end_to_end(rows: list[list[int]]) -> Packed:

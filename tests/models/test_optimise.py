@@ -24,7 +24,7 @@ def transformer(**changes: Any) -> Transformer:
         "heads": 4,
         "depth": 2,
         "decoder_depth": 2,
-        "inner": 48,
+        "hidden_width": 48,
         "source_vocabulary": 23,
         "target_vocabulary": 23,
     }
@@ -97,7 +97,7 @@ def test_cached_steps_of_a_packed_model_give_its_full_logits(precision: str) -> 
 
 
 def test_a_packed_language_model_goes_on_as_the_plain_one() -> None:
-    config = LanguageConfig(width=32, heads=4, depth=2, inner=48, vocabulary=29)
+    config = LanguageConfig(width=32, heads=4, depth=2, hidden_width=48, vocabulary=29)
     torch.manual_seed(1)
     plain = LanguageModel(config).eval()
     packed = LanguageModel(config).eval()

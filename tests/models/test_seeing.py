@@ -24,7 +24,7 @@ SMALL = PictureStackConfig(
     width=16,
     heads=2,
     depth=2,
-    inner=23,
+    hidden_width=23,
     dropout=0.0,
 )
 POSITIONS = ["learned", "sinusoidal", "gaussian", "rotary", "none"]

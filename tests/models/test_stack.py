@@ -20,7 +20,7 @@ from regard.models.stack import (
     questions,
 )
 
-SETTINGS = {"width": 12, "heads": 2, "inner": 23, "dropout": 0.3}
+SETTINGS = {"width": 12, "heads": 2, "hidden_width": 23, "dropout": 0.3}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ SMALL = TranscriberConfig(
     heads=2,
     depth=2,
     decoder_depth=2,
-    inner=23,
+    hidden_width=23,
     dropout=0.0,
     longest=20,
 )

@@ -23,7 +23,7 @@ SMALL = TransformerConfig(
     heads=2,
     depth=2,
     decoder_depth=3,
-    inner=23,
+    hidden_width=23,
     dropout=0.0,
     longest=11,
 )

@@ -84,7 +84,7 @@ def device(request: pytest.FixtureRequest, as_a_user: None) -> Iterator[str]:
 
 
 def small(**more: Any) -> dict[str, Any]:
-    return {"width": 8, "heads": 2, "depth": 1, "inner": 12, "longest": 16, **more}
+    return {"width": 8, "heads": 2, "depth": 1, "hidden_width": 12, "longest": 16, **more}
 
 
 def transformer(**more: Any) -> Transformer:

@@ -24,7 +24,7 @@ SMALL = VisionConfig(
     width=16,
     heads=2,
     depth=2,
-    inner=23,
+    hidden_width=23,
     dropout=0.0,
     classes=3,
 )

@@ -27,7 +27,7 @@ class Told(Writing[Images]):
         return Encoded(source.pixels[:, 0], torch.full((len(source),), 3))
 
 
-SETTINGS = {"width": 12, "heads": 2, "inner": 23, "dropout": 0.0, "depth": 1, "decoder_depth": 2}
+SETTINGS = {"width": 12, "heads": 2, "hidden_width": 23, "dropout": 0.0, "depth": 1, "decoder_depth": 2}
 
 
 @pytest.mark.parametrize("kind", [Transformer, Captioner, Transcriber])
@@ -70,7 +70,7 @@ def test_the_names_of_weights_are_those_of_saved_runs() -> None:
 
 
 def test_blocks_that_write_are_left_out_more_often_the_later_they_stand() -> None:
-    blocks = decoder_blocks(StackConfig(width=12, heads=2, inner=5, stochastic_depth=0.3), 3)
+    blocks = decoder_blocks(StackConfig(width=12, heads=2, hidden_width=5, stochastic_depth=0.3), 3)
     rates = [round(block.around_cross.depth.skip, 10) for block in blocks]
     assert rates == [0.1, 0.2, 0.3]
 

@@ -70,7 +70,7 @@ def _configs() -> list[tuple[str, str, Change]]:
         "a width beyond 64 bits": {"width": 10**30},
         "a width below none": {"width": -8},
         "no width": {"width": 0},
-        "an inner width of a billion": {"inner": 10**9},
+        "an inner width of a billion": {"hidden_width": 10**9},
         "a vocabulary of a billion": {"source_vocabulary": 10**9, "target_vocabulary": 10**9},
         "heads of nobody": {"heads": 10**9},
         "less key heads": {"kv_heads": -1},

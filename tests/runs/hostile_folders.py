@@ -49,7 +49,13 @@ class Hostile:
 
 def model_config() -> TransformerConfig:
     return TransformerConfig(
-        width=8, heads=2, depth=1, decoder_depth=1, inner=12, source_vocabulary=280, target_vocabulary=280
+        width=8,
+        heads=2,
+        depth=1,
+        decoder_depth=1,
+        hidden_width=12,
+        source_vocabulary=280,
+        target_vocabulary=280,
     )
 
 

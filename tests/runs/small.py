@@ -8,7 +8,7 @@ from regard.training.experiment import begin
 from regard.training.log import Log
 
 TRAINING = {"steps": 4, "batch": 256, "evaluate": 2, "save": 2, "warmup": 1}
-MODEL = {"width": 16, "heads": 2, "depth": 1, "inner": 16}
+MODEL = {"width": 16, "heads": 2, "depth": 1, "hidden_width": 16}
 
 
 def numbers(**changes: object) -> Recipe:

@@ -19,13 +19,13 @@ from regard.runs.building import build_model, check_fit, check_size
 from regard.runs.tensor_file import Described, Header, load_tensors, read_header
 
 WORDS = {"source_vocabulary": 11, "target_vocabulary": 11, "vocabulary": 11}
-SMALL = LanguageConfig(width=8, heads=2, depth=2, inner=12, vocabulary=11)
+SMALL = LanguageConfig(width=8, heads=2, depth=2, hidden_width=12, vocabulary=11)
 CONFIGS = [
-    TransformerConfig(width=8, heads=2, depth=1, decoder_depth=2, inner=12, positions="learned"),
-    TransformerConfig(width=8, heads=2, depth=1, decoder_depth=1, inner=12, positions="relative"),
+    TransformerConfig(width=8, heads=2, depth=1, decoder_depth=2, hidden_width=12, positions="learned"),
+    TransformerConfig(width=8, heads=2, depth=1, decoder_depth=1, hidden_width=12, positions="relative"),
     RecurrentConfig(width=8, embedding_width=6, attention="additive"),
     RecurrentConfig(width=8, embedding_width=6, attention="low-rank", depth=2, cell="gru"),
-    ClassifierConfig(width=8, heads=2, depth=1, inner=12, positions="alibi"),
+    ClassifierConfig(width=8, heads=2, depth=1, hidden_width=12, positions="alibi"),
     replace(SMALL, feedforward="swiglu", positions="rotary"),
     CounterConfig(),
     *(kind.presets[min(kind.presets, key=len)]() for kind in KINDS if kind.presets),
@@ -50,7 +50,7 @@ def test_the_outline_of_every_kind_is_that_of_the_model(config) -> None:
         ({"depth": 10**9}, "depth=1000000000, more than"),
         ({"depth": 3}, "without blocks.2"),
         ({"depth": 1}, "with blocks.1"),
-        ({"width": 2**20, "inner": 2**20}, r"is \[.*8\] in the one and \[.*1048576\] by the other"),
+        ({"width": 2**20, "hidden_width": 2**20}, r"is \[.*8\] in the one and \[.*1048576\] by the other"),
         ({"width": 2**40}, "width=1099511627776, more than"),
         ({"vocabulary": 10**7}, r"is \[11, 8\] in the one and \[10000000, 8\] by the other"),
         ({"heads": 3}, "width"),

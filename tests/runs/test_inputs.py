@@ -16,7 +16,7 @@ SAMPLES = torch.randint(-(2**15), 2**15, (400,), generator=torch.Generator().man
 
 def test_a_classifier_answers_bytes_floats_and_arrays_alike():
     config = VisionConfig(
-        width=16, heads=2, depth=1, inner=16, patch=(4, 4), image_size=(8, 8), channels=1, classes=2
+        width=16, heads=2, depth=1, hidden_width=16, patch=(4, 4), image_size=(8, 8), channels=1, classes=2
     )
     sorter = Labeller(Vision(config).eval(), PictureReader((8, 8), 1), ["a", "b"])
     floats, *others = sorter.probabilities([BYTES / 255, BYTES, BYTES.numpy(), (BYTES / 255).numpy()])

@@ -1,6 +1,7 @@
 """Recipes: found, changed, checked, and where their relative paths start."""
 
 import shutil
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -205,13 +206,18 @@ def test_an_earlier_run_lends_its_weights_from_any_folder(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "value"), [("rate", "learning_rate", 0.25), ("decay", "weight_decay", 0.125)]
+    ("old", "new", "value"),
+    [
+        ("training.rate", "training.learning_rate", 0.25),
+        ("training.decay", "training.weight_decay", 0.125),
+        ("model.inner", "model.hidden_width", 48),
+    ],
 )
 def test_a_setting_is_read_under_its_old_name_and_one_line_names_the_new_one(
     old: str, new: str, value: float
 ) -> None:
     with pytest.warns(RegardWarning) as warned:
-        recipe = find("numbers", [f"training.{old}={value}"])
-    assert getattr(recipe.training, new) == value
-    assert [str(each.message) for each in warned] == [f"training.{old} is called training.{new} now"]
-    assert f"  {old}:" not in written(recipe)
+        recipe = find("numbers", [f"{old}={value}"])
+    assert attrgetter(new)(recipe) == value
+    assert [str(each.message) for each in warned] == [f"{old} is called {new} now"]
+    assert f"  {old.split('.')[1]}:" not in written(recipe)

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from regard import Call, TensorBias, weigh
 
-ROOMS = [57, 1 << 20]  # a few rows of one head at a time, everything at once
+CAPACITIES = [57, 1 << 20]  # a few rows of one head at a time, everything at once
 
 
 def cases(*, square: bool = True, score: str = "scaled", bias: str = "none", dtype: str = "f32"):

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from sight.exact import ROOMS, Largest, cases, close, written
+from sight.exact import CAPACITIES, Largest, cases, close, written
 
 from regard import Call, RegardError, attend, causal, lengths
 from regard.sight.gradients import attributed, attributed_to_keys
@@ -11,20 +11,20 @@ def written_out(call, value, gradient):
     return written(call) * (gradient.double() @ value.mT)
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("capacity", CAPACITIES)
 @pytest.mark.parametrize("square", [True, False])
-def test_each_look_is_weight_times_gradient_times_value(square, room):
+def test_each_look_is_weight_times_gradient_times_value(square, capacity):
     for parameters in cases(square=square).args[1]:
         call, value = parameters.build()
         gradient = torch.randn(*call.query.shape[:-1], value.shape[-1])
         expected = written_out(call, value, gradient)
-        close(attributed(call, value, gradient, room=room), expected, atol=1e-5)
+        close(attributed(call, value, gradient, capacity=capacity), expected, atol=1e-5)
         close(
-            attributed(call, value, gradient, queries=[3, 1], keys=slice(2, 9, 3), room=room),
+            attributed(call, value, gradient, queries=[3, 1], keys=slice(2, 9, 3), capacity=capacity),
             expected[..., [3, 1], :][..., 2:9:3],
             atol=1e-5,
         )
-        close(attributed_to_keys(call, value, gradient, room=room), expected.sum(-2), atol=1e-5)
+        close(attributed_to_keys(call, value, gradient, capacity=capacity), expected.sum(-2), atol=1e-5)
 
 
 def test_it_is_the_weight_times_what_autograd_says_of_the_weight():
@@ -71,7 +71,7 @@ def test_the_sums_hold_no_matrix():
     length = 1024
     call = Call(torch.randn(2, length, 4), torch.randn(2, length, 4), causal())
     with Largest() as largest:
-        attributed_to_keys(call, torch.randn(2, length, 4), torch.randn(2, length, 4), room=8 * length)
+        attributed_to_keys(call, torch.randn(2, length, 4), torch.randn(2, length, 4), capacity=8 * length)
     assert largest.size <= 64 * length
 
 

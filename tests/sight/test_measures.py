@@ -1,6 +1,6 @@
 import pytest
 import torch
-from sight.exact import ROOMS, Largest, cases, close, looking_as, visible, written
+from sight.exact import CAPACITIES, Largest, cases, close, looking_as, visible, written
 
 from regard import Call, RegardError, TensorBias, causal, documents, lengths
 from regard.sight.evidence import ask
@@ -16,7 +16,7 @@ from regard.sight.measures import (
     sinks,
 )
 
-rooms = pytest.mark.parametrize("room", ROOMS)
+capacities = pytest.mark.parametrize("capacity", CAPACITIES)
 A, B, C, D = range(4)
 
 
@@ -29,44 +29,48 @@ def positions(call):
     return i, torch.arange(call.extent.keys)
 
 
-@rooms
+@capacities
 @cases()
-def test_distance_is_the_mean_gap_under_the_weights(case, room):
+def test_distance_is_the_mean_gap_under_the_weights(case, capacity):
     call, _ = case.build()
     i, j = positions(call)
     expected = (written(call) * (i - j).abs()).sum(-1)
-    found = distance(call, room=room)
+    found = distance(call, capacity=capacity)
     close(found.each, expected, atol=2e-5)
     assert torch.equal(found.counted, visible(call).any(-1))
     close(found.mean, mean_over(expected, visible(call).any(-1)), atol=2e-5)
 
 
-@rooms
+@capacities
 @cases(square=False)
-def test_with_fewer_queries_than_keys_the_queries_are_the_last_unless_told(case, room):
+def test_with_fewer_queries_than_keys_the_queries_are_the_last_unless_told(case, capacity):
     call, _ = case.build()
     i, j = positions(call)
-    close(distance(call, room=room).each, (written(call) * (i - j).abs()).sum(-1), atol=2e-5)
-    close(distance(call, offset=0, room=room).each, (written(call) * (i - 2 - j).abs()).sum(-1), atol=2e-5)
+    close(distance(call, capacity=capacity).each, (written(call) * (i - j).abs()).sum(-1), atol=2e-5)
+    close(
+        distance(call, offset=0, capacity=capacity).each,
+        (written(call) * (i - 2 - j).abs()).sum(-1),
+        atol=2e-5,
+    )
 
 
-@rooms
+@capacities
 @pytest.mark.parametrize("ahead", [-1, 2])
 @cases(bias="forbidding")
-def test_a_diagonal_is_the_weight_there_over_the_queries_that_may_look_there(case, ahead, room):
+def test_a_diagonal_is_the_weight_there_over_the_queries_that_may_look_there(case, ahead, capacity):
     call, _ = case.build()
     i, j = positions(call)
     there = (j == i + ahead) & visible(call)
-    found = diagonal(call, ahead, room=room)
+    found = diagonal(call, ahead, capacity=capacity)
     close(found.each, (written(call) * there).sum(-1))
     assert torch.equal(found.counted, there.any(-1))
     close(found.mean, mean_over(found.each.double(), there.any(-1)))
 
 
-@rooms
+@capacities
 @pytest.mark.parametrize("square", [True, False])
 @pytest.mark.parametrize("axes", [(), (3,), (3, 4)])
-def test_induction_is_the_mass_after_earlier_occurrences_under_every_mask(square, axes, room):
+def test_induction_is_the_mass_after_earlier_occurrences_under_every_mask(square, axes, capacity):
     for parameters in cases(square=square).args[1]:
         call, _ = parameters.build()
         tokens = torch.randint(4, (*axes, call.extent.keys))
@@ -74,18 +78,18 @@ def test_induction_is_the_mass_after_earlier_occurrences_under_every_mask(square
         everywhere = tokens.reshape(*axes, *([1] * (2 - len(axes))), -1).expand(3, 4, -1)
         own, before = everywhere[..., i], everywhere[..., None, j - 1]
         there = (own == before) & (j >= 1) & (j <= i) & visible(call)
-        found = induction(call, tokens, room=room)
+        found = induction(call, tokens, capacity=capacity)
         close(found.each, (written(call) * there).sum(-1))
         assert torch.equal(found.counted, there.any(-1))
 
 
-@rooms
+@capacities
 @cases()
-def test_sinks_are_shares_of_all_received_mass(case, room):
+def test_sinks_are_shares_of_all_received_mass(case, capacity):
     call, _ = case.build()
     received = written(call).sum(-2)
     shares = received / received.sum(-1, keepdim=True).clamp_min(1)
-    found = sinks(call, count=2, above=0.12, room=room)
+    found = sinks(call, count=2, above=0.12, capacity=capacity)
     close(found.shares, shares)
     close(found.first, shares[..., :2].sum(-1))
     assert torch.equal(found.keys, shares > 0.12)
@@ -212,9 +216,14 @@ def test_no_measure_holds_the_matrix():
     length = 1024
     call = Call(torch.randn(2, length, 4), torch.randn(2, length, 4), causal())
     tokens = torch.randint(9, (length,))
-    for measure in (distance, previous_token, sinks, lambda call, room: induction(call, tokens, room=room)):
+    for measure in (
+        distance,
+        previous_token,
+        sinks,
+        lambda call, capacity: induction(call, tokens, capacity=capacity),
+    ):
         with Largest() as largest:
-            measure(call, room=8 * length)
+            measure(call, capacity=8 * length)
         assert largest.size <= 64 * length  # bytes; the matrix of one head has 4 · 1024 · length
 
 

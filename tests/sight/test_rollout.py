@@ -1,6 +1,6 @@
 import pytest
 import torch
-from sight.exact import ROOMS, Largest, cases, close, looking_as, visible, written
+from sight.exact import CAPACITIES, Largest, cases, close, looking_as, visible, written
 
 from regard import Call, RegardError, causal
 from regard.sight.rollout import rollout
@@ -19,15 +19,15 @@ def written_out(calls, residual=0.5):
     return flow
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("capacity", CAPACITIES)
 @cases()
-def test_rollout_is_the_product_of_the_layers(case, room):
+def test_rollout_is_the_product_of_the_layers(case, capacity):
     residual = 0.3
     calls = [case.build(seed)[0] for seed in (1, 2, 3)]
-    found = rollout(calls, residual=residual, room=room)
+    found = rollout(calls, residual=residual, capacity=capacity)
     close(found, written_out(calls, residual), atol=1e-5)
     close(found.sum(-1), torch.ones(3, 11), atol=1e-5)
-    some = rollout(calls, residual=residual, queries=[9, 2], room=room)
+    some = rollout(calls, residual=residual, queries=[9, 2], capacity=capacity)
     close(some, found[..., [9, 2], :], atol=1e-6)
 
 
@@ -59,7 +59,7 @@ def test_a_row_of_it_holds_no_matrix():
     length = 1024
     calls = [Call(torch.randn(2, length, 4), torch.randn(2, length, 4), causal()) for _ in range(2)]
     with Largest() as largest:
-        rollout(calls, queries=-1, room=8 * length)
+        rollout(calls, queries=-1, capacity=8 * length)
     assert largest.size <= 64 * length
 
 

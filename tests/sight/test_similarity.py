@@ -1,14 +1,14 @@
 import pytest
 import torch
-from sight.exact import ROOMS, Largest, cases, close, looking_as, visible, written
+from sight.exact import CAPACITIES, Largest, cases, close, looking_as, visible, written
 
 from regard import Call, causal
 from regard.sight.similarity import similarity
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("capacity", CAPACITIES)
 @pytest.mark.parametrize("square", [True, False])
-def test_similarity_is_the_mean_overlap_of_the_roots(square, room):
+def test_similarity_is_the_mean_overlap_of_the_roots(square, capacity):
     for parameters in cases(square=square).args[1]:
         call, _ = parameters.build()
         weights, looking = written(call), visible(call).any(-1)
@@ -19,7 +19,7 @@ def test_similarity_is_the_mean_overlap_of_the_roots(square, room):
                     both = looking[batch, a] & looking[batch, b]
                     overlap = (weights[batch, a] * weights[batch, b]).sqrt().sum(-1)
                     expected[batch, a, b] = overlap[both].sum() / max(int(both.sum()), 1)
-        close(similarity(call, room=room), expected, atol=1e-5)
+        close(similarity(call, capacity=capacity), expected, atol=1e-5)
 
 
 def test_it_is_one_for_the_same_head_zero_for_opposite_ones_and_symmetric():
@@ -49,5 +49,5 @@ def test_it_holds_no_matrix():
     length = 1024
     call = Call(torch.randn(4, length, 4), torch.randn(4, length, 4), causal())
     with Largest() as largest:
-        similarity(call, room=8 * length)
+        similarity(call, capacity=8 * length)
     assert largest.size <= 64 * length

@@ -104,7 +104,7 @@ SIZES = {"source_vocabulary": 13, "target_vocabulary": 11}
 def translator(kind: str) -> Transformer | RecurrentTranslator:
     """A small model that has learned nothing, so that its texts end at different times."""
     if kind == "transformer":
-        config = TransformerConfig(**SIZES, width=16, heads=2, depth=1, decoder_depth=2, inner=16)
+        config = TransformerConfig(**SIZES, width=16, heads=2, depth=1, decoder_depth=2, hidden_width=16)
         model: Transformer | RecurrentTranslator = Transformer(config)
     else:
         wiring, attention = kind.split(" ")

@@ -9,7 +9,7 @@ from regard.sight import evidence
 from regard.sight.selection import select
 from regard.sight.strips import strips
 
-LENGTH, WIDTH, HEADS, ROOM = 700, 8, 4, 1 << 12
+LENGTH, WIDTH, HEADS, CAPACITY = 700, 8, 4, 1 << 12
 
 
 def peak_bytes(run) -> int:  # type: ignore[no-untyped-def]
@@ -30,29 +30,29 @@ def test_peak_memory_is_linear_in_the_length(mask, additive: bool) -> None:  # t
     score = {"score": Additive(WIDTH, WIDTH, hidden=4)} if additive else {}
     call = Call(torch.randn(1, HEADS, LENGTH, WIDTH), torch.randn(1, HEADS, LENGTH, WIDTH), mask, **score)
     questions = {
-        "summarise": lambda: evidence.summarise(call, room=ROOM),
-        "top": lambda: evidence.top(call, 4, room=ROOM),
-        "map": lambda: evidence.pooled(call, 16, 16, room=ROOM),
-        "rectangle": lambda: evidence.rectangle(call, torch.arange(10), torch.arange(10), room=ROOM),
+        "summarise": lambda: evidence.summarise(call, capacity=CAPACITY),
+        "top": lambda: evidence.top(call, 4, capacity=CAPACITY),
+        "map": lambda: evidence.pooled(call, 16, 16, capacity=CAPACITY),
+        "rectangle": lambda: evidence.rectangle(call, torch.arange(10), torch.arange(10), capacity=CAPACITY),
     }
     whole = HEADS * LENGTH * LENGTH * 4
     inputs = 2 * HEADS * LENGTH * WIDTH * 4
     for name, run in questions.items():
-        assert peak_bytes(run) < 6 * inputs + 40 * ROOM < whole / 2, name
+        assert peak_bytes(run) < 6 * inputs + 40 * CAPACITY < whole / 2, name
 
 
 def test_a_band_leaves_out_the_keys_it_hides() -> None:
     call = Call(torch.randn(64, 4), torch.randn(64, 4), causal() & window(5))
-    widths = [strip.columns.stop - strip.columns.start for strip in strips(call, room=8 * 64)]
+    widths = [strip.columns.stop - strip.columns.start for strip in strips(call, capacity=8 * 64)]
     assert max(widths) == 8 + 4
     assert sum(widths) < 64 * 2
 
 
 def test_strips_cover_every_row_once() -> None:
     call = Call(torch.randn(3, 2, 13, 4), torch.randn(3, 2, 7, 4))
-    for room in (1, 7, 50, 200, 10_000):
+    for capacity in (1, 7, 50, 200, 10_000):
         seen = torch.zeros(6, 13)
-        for strip in strips(call, room=room):
+        for strip in strips(call, capacity=capacity):
             seen[strip.entries, strip.rows] += 1
         assert (seen == 1).all()
 
@@ -64,17 +64,19 @@ def test_no_mask_is_ever_written_out_whole() -> None:
     query = torch.randn(1, HEADS, LENGTH, WIDTH)
     for mask in masks:
         call = Call(query, query, mask)
-        assert peak_bytes(lambda call=call: evidence.summarise(call, room=ROOM)) < LENGTH * LENGTH
+        assert peak_bytes(lambda call=call: evidence.summarise(call, capacity=CAPACITY)) < LENGTH * LENGTH
         chosen = select(call, heads=[2, 0])
-        assert peak_bytes(lambda chosen=chosen: evidence.summarise(chosen, room=ROOM)) < LENGTH * LENGTH
+        assert (
+            peak_bytes(lambda chosen=chosen: evidence.summarise(chosen, capacity=CAPACITY)) < LENGTH * LENGTH
+        )
 
 
-@pytest.mark.parametrize("room", [1, 40, 12 * 12 * 3, 1 << 20])
-def test_bands_of_one_height_are_pooled_like_any_other(room: int) -> None:
+@pytest.mark.parametrize("capacity", [1, 40, 12 * 12 * 3, 1 << 20])
+def test_bands_of_one_height_are_pooled_like_any_other(capacity: int) -> None:
     call = Call(torch.randn(2, 3, 12, 4).double(), torch.randn(2, 3, 12, 4).double(), causal())
     weights = weigh(call)
     expected = weights.unflatten(-1, (3, 4)).sum(-1).unflatten(-2, (4, 3)).mean(-2)
-    torch.testing.assert_close(evidence.pooled(call, 4, 3, room=room), expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(evidence.pooled(call, 4, 3, capacity=capacity), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -87,15 +89,17 @@ def test_a_score_that_is_no_number_leaves_none_in_its_row_and_all_in_the_others(
     )
     exact = exact.masked_fill(~causal().dense(23, 23), 0.0)
     every = torch.arange(23)
-    for room in (None, 60):
-        found = evidence.rectangle(call, every, every, room=room)
+    for capacity in (None, 60):
+        found = evidence.rectangle(call, every, every, capacity=capacity)
         torch.testing.assert_close(found, exact, equal_nan=True, rtol=0, atol=1e-6)
-        summary = evidence.summarise(call, room=room)
+        summary = evidence.summarise(call, capacity=capacity)
         rows = exact.isnan().any(-1)
         for each in (summary.entropy, summary.peak):
             assert torch.equal(each.isnan(), rows)
         assert torch.equal(summary.received.isnan(), exact.isnan().any(-2))
-        assert torch.equal(evidence.pooled(call, 7, 5, room=room).isnan(), in_cells(exact.isnan(), 7, 5))
+        assert torch.equal(
+            evidence.pooled(call, 7, 5, capacity=capacity).isnan(), in_cells(exact.isnan(), 7, 5)
+        )
 
 
 def in_cells(flags: torch.Tensor, height: int, width: int) -> torch.Tensor:

@@ -29,7 +29,7 @@ def transformer(**options: object) -> Translator:
         "target_vocabulary": own.size,
         "width": 12,
         "heads": 3,
-        "inner": 8,
+        "hidden_width": 8,
     }
     model = Transformer(TransformerConfig(**sizes, depth=1, decoder_depth=2, **options))
     return Translator(model.eval(), {"source": own})

@@ -46,7 +46,13 @@ def feed(*, packed: bool = True) -> PairFeed:
 def model(**changes: Any) -> Transformer:
     torch.manual_seed(0)
     config = TransformerConfig(
-        width=32, heads=4, depth=1, decoder_depth=1, inner=48, source_vocabulary=50, target_vocabulary=50
+        width=32,
+        heads=4,
+        depth=1,
+        decoder_depth=1,
+        hidden_width=48,
+        source_vocabulary=50,
+        target_vocabulary=50,
     )
     return Transformer(replace(config, tied="all", **changes))
 

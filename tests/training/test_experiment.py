@@ -294,7 +294,7 @@ def test_what_does_not_go_together_is_said_in_one_line(changes, said) -> None:
 def test_weights_of_another_model_are_refused_in_one_line(tmp_path) -> None:
     path = trained(numbers(), tmp_path / "run")
     config = json.loads((path / "config.json").read_text())
-    (path / "config.json").write_text(json.dumps({**config, "inner": 24}))
+    (path / "config.json").write_text(json.dumps({**config, "hidden_width": 24}))
     with pytest.raises(RegardError, match=r"does not fit .*config\.json") as error:
         regard.load(path)
     assert "\n" not in str(error.value)

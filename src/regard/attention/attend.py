@@ -84,33 +84,35 @@ def attend(
 
 
 def attend_within(
-    call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
+    call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, sanitised: bool = False
 ) -> Tensor:
     """`attend`, for a caller that knows what the call can reach and may have zeroed unused positions already."""
 
     if not observers:
-        return compute(call, value, reach, dropout=dropout, tidied=tidied)
+        return compute(call, value, reach, dropout=dropout, sanitised=sanitised)
 
     def proceed(asked: Call) -> tuple[Tensor, None]:
         if asked is call:
-            return compute(call, value, reach, dropout=dropout, tidied=tidied), None
+            return compute(call, value, reach, dropout=dropout, sanitised=sanitised), None
         return compute(asked, value, asked.reach(), dropout=dropout), None
 
     return dispatch(call, proceed)
 
 
 def compute(
-    call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, tidied: bool = False
+    call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, sanitised: bool = False
 ) -> Tensor:
     """The output of a call, without observers."""
     choice = choose(call, reach)
     if reach is not None and choice.kernel == "rows":
         rows = in_rows(call, value, reach)
-        parts = [compute(row.call, row.value, row.reach, dropout=dropout, tidied=row.tidied) for row in rows]
+        parts = [
+            compute(row.call, row.value, row.reach, dropout=dropout, sanitised=row.sanitised) for row in rows
+        ]
         return in_one_row(parts, call, reach)
-    if not tidied:
+    if not sanitised:
         value = value if reach is None else zero_unseen(value, reach.seen())
-        call = call.tidied(reach)
+        call = call.sanitised(reach)
     query, key = call.score.map_query(call.query), call.score.map_key(call.key)
     scale = call.scale * call.score.factor(call.query.shape[-1])
     if reach is not None and choice.kernel == "blocks":

@@ -42,7 +42,7 @@ def attend_beam(
                     )
                 )
             slots.put(kept, newest)
-        return slots.apart(compute(beside, kept.value, reach, dropout=dropout, tidied=True))
+        return slots.apart(compute(beside, kept.value, reach, dropout=dropout, sanitised=True))
 
     if not observed():
         return together()
@@ -56,7 +56,7 @@ def attend_static(
     """What each query takes from a memory of fixed size. Observers are shown the keys that are there."""
 
     def whole() -> Tensor:
-        return compute(call, value, reach, tidied=True)
+        return compute(call, value, reach, sanitised=True)
 
     if not observed():
         return whole()

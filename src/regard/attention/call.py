@@ -117,7 +117,7 @@ class Call:
             forbidden = replace(forbidden, rest=rest.reshape(*([1] * (axes + 2 - rest.ndim)), *rest.shape))
         return forbidden if masked is None else masked & forbidden
 
-    def tidied(self, reach: Reach | None) -> "Call":
+    def sanitised(self, reach: Reach | None) -> "Call":
         """The call with zeros in queries that look at nothing and in keys that no query may look at.
 
         What is masked gets multiplied by zero, forward or backward, and 0 · NaN is NaN: so it must not be there.

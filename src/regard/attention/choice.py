@@ -8,7 +8,7 @@ import torch
 from regard.attention.call import Call
 from regard.attention.kernels.additive_fused import obstacle
 from regard.attention.kernels.banded import block_of
-from regard.attention.kernels.small_queries import MOST
+from regard.attention.kernels.small_queries import MAX_QUERIES
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.kernels.varlen import intervals_refusal
 from regard.attention.reach import Reach
@@ -97,7 +97,7 @@ def _small(call: Call) -> bool:
         not torch.compiler.is_compiling()
         and query.device.type == "cpu"
         and query.dtype == torch.float32
-        and 0 < query.shape[-2] <= MOST
+        and 0 < query.shape[-2] <= MAX_QUERIES
         and call.key.shape[-2] > 0
         and call.bias is None
         and query.shape[:-2] == call.key.shape[:-2]

@@ -1,4 +1,4 @@
-"""What a decoder keeps of positions it has passed: their keys and values, in a room that grows."""
+"""What a decoder keeps of positions it has passed: their keys and values, in a storage that grows."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class KeyValue:
 
     key: Float[Tensor, "*b g k dk"]
     value: Float[Tensor, "*b g k dv"]
-    room: "Room | None" = None  # the storage they are in, with space behind them
+    storage: "GrowingStorage | None" = None  # the storage they are in, with space behind them
 
     @property
     def length(self) -> int:
@@ -24,13 +24,13 @@ class KeyValue:
         """These positions, then the newer ones. Nothing that was kept before is overwritten."""
         if any(part.requires_grad for part in (self.key, newer.key, self.value, newer.value)):
             return KeyValue(torch.cat([self.key, newer.key], -2), torch.cat([self.value, newer.value], -2))
-        total, room = self.length + newer.length, self.room
-        if room is None or room.filled != self.length or room.size < total:
+        total, storage = self.length + newer.length, self.storage
+        if storage is None or storage.filled != self.length or storage.size < total:
             # Full, or another text was continued from here already.
-            room = Room.like(self, size=_roomy(total))
-            room.put(self)
-        room.put(newer)
-        return room.kept()
+            storage = GrowingStorage.like(self, size=_rounded(total))
+            storage.put(self)
+        storage.put(newer)
+        return storage.kept()
 
     def compact(self) -> "KeyValue":
         """The same, with the positions of a head side by side, as products want them: for one who asks often."""
@@ -38,14 +38,14 @@ class KeyValue:
 
     def pick(self, rows: Int[Tensor, " r"]) -> "KeyValue":
         """These rows of the batch, in this order (beam search)."""
-        if self.room is None:
+        if self.storage is None:
             return KeyValue(self.key[rows], self.value[rows])
-        room = Room.like(self, size=_roomy(self.length + 1), batch=rows.shape)
-        room.put(self, rows)
-        return room.kept()
+        storage = GrowingStorage.like(self, size=_rounded(self.length + 1), batch=rows.shape)
+        storage.put(self, rows)
+        return storage.kept()
 
 
-class Room:
+class GrowingStorage:
     """Storage for keys and values that is longer than what it holds.
 
     What is written comes behind everything that was handed out, so a view of it does not change. The writing goes
@@ -57,8 +57,8 @@ class Room:
         self.filled = 0
 
     @classmethod
-    def like(cls, kept: KeyValue, *, size: int, batch: torch.Size | None = None) -> "Room":
-        """An empty room for what is shaped like this."""
+    def like(cls, kept: KeyValue, *, size: int, batch: torch.Size | None = None) -> "GrowingStorage":
+        """An empty storage for what is shaped like this."""
 
         def empty(part: Tensor) -> Tensor:
             shape = part.shape if batch is None else (*batch, *part.shape[1:])
@@ -82,11 +82,11 @@ class Room:
         self.filled += newer.length
 
     def kept(self) -> KeyValue:
-        """All that is in the room."""
+        """All that is in the storage."""
         return KeyValue(self._key.narrow(-2, 0, self.filled), self._value.narrow(-2, 0, self.filled), self)
 
 
-def _roomy(positions: int) -> int:
+def _rounded(positions: int) -> int:
     """Space for at least so many, doubled from 16 until it is enough."""
     size = 16
     while size < positions:

@@ -154,13 +154,13 @@ class MultiHeadAttention(nn.Module):
         """
         query = vectors("query", query, self.width, axes=2, of=self)
         instance("memory", memory, KeyValue, "give what `remember` returned")
-        return self._mix(self.input.queries(query), memory, mask, reach, tidied=reach is not None)
+        return self._mix(self.input.queries(query), memory, mask, reach, sanitised=reach is not None)
 
     def recall_heads(
         self, query: Float[Tensor, "*b q dq"], memory: KeyValue, *, mask: Mask | None, reach: Reach
     ) -> Float[Tensor, "*b q hv"]:
         """`recall` between its two linear maps: of projected queries, the heads' outputs side by side."""
-        return self._taken(query, memory, mask, reach, offset=0, tidied=True)
+        return self._taken(query, memory, mask, reach, offset=0, sanitised=True)
 
     def step(
         self, x: Float[Tensor, "*b q d"], past: KeyValue | None = None, *, mask: Mask | None = None
@@ -238,9 +238,9 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None,
         reach: Reach | None = None,
         offset: int = 0,
-        tidied: bool = False,
+        sanitised: bool = False,
     ) -> Tensor:
-        return applied(self.output, self._taken(query, memory, mask, reach, offset, tidied))
+        return applied(self.output, self._taken(query, memory, mask, reach, offset, sanitised))
 
     def _taken(
         self,
@@ -249,15 +249,17 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None,
         reach: Reach | None,
         offset: int,
-        tidied: bool,
+        sanitised: bool,
     ) -> Tensor:
         call = self._call(query, memory.key, mask, offset)
         # Where those that look are those that are seen, no unused position is left once the input has none.
-        tidied = tidied or (reach is not None and (reach.clean or (reach.mirrored and self.bias is None)))
+        sanitised = sanitised or (
+            reach is not None and (reach.clean or (reach.mirrored and self.bias is None))
+        )
         dropout = self.dropout if self.training else 0.0
         if isinstance(reach, StaticReach):
             return attend_static(call, memory.value, reach).transpose(-2, -3).flatten(-2)
-        mixed = attend_within(call, memory.value, call.reach(reach), dropout=dropout, tidied=tidied)
+        mixed = attend_within(call, memory.value, call.reach(reach), dropout=dropout, sanitised=sanitised)
         return mixed.transpose(-2, -3).flatten(-2)
 
     def _kept(self, key: Tensor, value: Tensor, offset: int | Tensor) -> KeyValue:

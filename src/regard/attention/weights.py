@@ -54,7 +54,7 @@ def weigh(
 
 def match(call: Call) -> Float[Tensor, "*batch q k"]:
     """scale · score(Q, K) + bias, and −∞ where a query may not look. Of float16 in float32, see `_scores`."""
-    call = call.tidied(call.reach())
+    call = call.sanitised(call.reach())
     scores = _scores(call) * call.scale
     biases = call.biases()
     if biases is not None:

@@ -98,7 +98,7 @@ class Peer(nn.Module):
         width = config.width
         self.embedding = nn.Embedding(config.target_vocabulary, width)
         nn.init.normal_(self.embedding.weight, std=width**-0.5)
-        sizes = (config.heads, config.depth, config.decoder_depth, config.inner, config.dropout)
+        sizes = (config.heads, config.depth, config.decoder_depth, config.hidden_width, config.dropout)
         with (
             warnings.catch_warnings()
         ):  # that norms before go without nested tensors, which training does anyway
@@ -167,7 +167,7 @@ def x_transformer(config: TransformerConfig) -> nn.Module | None:
     sides: dict[str, Any] = {}
     for side, depth in (("enc", config.depth), ("dec", config.decoder_depth)):
         own: dict[str, Any] = {"num_tokens": config.target_vocabulary, "max_seq_len": 512, "depth": depth}
-        own |= {"heads": config.heads, "attn_flash": True, "ff_mult": config.inner // config.width}
+        own |= {"heads": config.heads, "attn_flash": True, "ff_mult": config.hidden_width // config.width}
         own |= {"ff_dropout": config.dropout, "attn_dim_head": config.width // config.heads}
         sides |= {f"{side}_{name}": value for name, value in own.items()}
     model = library.XTransformer(dim=config.width, tie_token_emb=True, ignore_index=0, **sides)

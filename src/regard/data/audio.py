@@ -25,7 +25,7 @@ from regard.data.files import Told, only_sound, read_each, read_one
 from regard.data.text_lines import Flaw, Policy, Report
 from regard.errors import RegardError
 
-MOST_NUMBERS = 1 << 26  # samples of all channels: an hour of one at 16 kHz
+MAX_NUMBERS = 1 << 26  # samples of all channels: an hour of one at 16 kHz
 _AT_ONCE = 1 << 20  # numbers worked on together, as they take eight bytes each
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
@@ -108,10 +108,8 @@ def judge_wav(data: bytes) -> Recording | Flaw:
         return Flaw("zero length", "of zero length")
     if len(values) % (layout.channels * layout.bytes):
         return Flaw("truncated", f"{len(values)} bytes of sound, not whole samples: truncated")
-    if len(values) // layout.bytes > MOST_NUMBERS:
-        return Flaw(
-            "too long", f"{len(values) // layout.bytes:,} samples, more than {MOST_NUMBERS:,}: cut it"
-        )
+    if len(values) // layout.bytes > MAX_NUMBERS:
+        return Flaw("too long", f"{len(values) // layout.bytes:,} samples, more than {MAX_NUMBERS:,}: cut it")
     unit = layout.channels * layout.bytes
     mono = np.empty(len(values) // unit, np.float32)
     step = max(1, _AT_ONCE // layout.channels)

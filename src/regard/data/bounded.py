@@ -129,8 +129,8 @@ def _size(count: int) -> str:
 
 
 DEEPEST = 64  # mappings and lists inside each other
-MOST_VALUES = 1_000_000  # of JSON
-MOST_YAML = 1 << 16  # characters; the longest recipe that is shipped has three thousand
+MAX_VALUES = 1_000_000  # of JSON
+MAX_YAML = 1 << 16  # characters; the longest recipe that is shipped has three thousand
 LARGEST = 2**63 - 1  # of a whole number, as tensors hold them
 
 _HALF = "a lone surrogate, which is half a character"
@@ -142,7 +142,7 @@ class _RefusedError(Exception):
     """What is wrong with a text, without its place."""
 
 
-def parse_json(text: str, where: object, *, finite: bool = True, values: int = MOST_VALUES) -> Any:
+def parse_json(text: str, where: object, *, finite: bool = True, values: int = MAX_VALUES) -> Any:
     """The value of a JSON text. `finite=False` lets NaN and Infinity pass, as Python writes them."""
     try:
         # Every value but the first comes after one of these. Counted before anything is built.
@@ -177,8 +177,8 @@ def parse_settings(text: str, where: object, *, finite: bool = True) -> dict[str
 
 def parse_yaml(text: str, where: object) -> Any:
     """The value of a YAML text."""
-    if len(text) > MOST_YAML:
-        raise RegardError(f"{where}: not YAML: {len(text):,} characters, more than {MOST_YAML:,}")
+    if len(text) > MAX_YAML:
+        raise RegardError(f"{where}: not YAML: {len(text):,} characters, more than {MAX_YAML:,}")
     try:
         loader = _Loader(text)
         node = loader.get_single_node()

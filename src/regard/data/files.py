@@ -16,7 +16,7 @@ from regard.data.records import read_records
 from regard.data.text_lines import LONGEST, Dealing, Flaw, Policy, Report, dealing, flaw_of, matching
 from regard.errors import RegardError
 
-MOST_BYTES = 512 << 20  # of one file: a picture of 50 megapixels, not compressed at all, takes less
+MAX_BYTES = 512 << 20  # of one file: a picture of 50 megapixels, not compressed at all, takes less
 
 Value = TypeVar("Value")
 
@@ -125,8 +125,8 @@ def bytes_of(path: str) -> bytes | Flaw:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
             return Flaw("not a file", "not a file")
-        if status.st_size > MOST_BYTES:
-            return Flaw("too large", f"{status.st_size >> 20} MiB, more than {MOST_BYTES >> 20}")
+        if status.st_size > MAX_BYTES:
+            return Flaw("too large", f"{status.st_size >> 20} MiB, more than {MAX_BYTES >> 20}")
         data = Path(path).read_bytes()
     except FileNotFoundError:
         return Flaw("missing", "no such file")

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.data.bounded import Unpacked, opened
 from regard.errors import RegardError
 
-MOST_BYTES = 4 << 30
+MAX_BYTES = 4 << 30
 _NAMES = {"train": "train", "test": "t10k"}
 
 
@@ -76,9 +76,9 @@ def _array(path: str, file: Unpacked) -> NDArray[np.uint8]:
     shape = struct.unpack(f">{head[3]}I", sizes)
     said = " × ".join(map(str, shape))
     count = math.prod(shape)
-    if not 0 < count <= MOST_BYTES:
+    if not 0 < count <= MAX_BYTES:
         raise RegardError(
-            f"{path}: says it holds {said} bytes; give at least one, at most {MOST_BYTES >> 30} GiB"
+            f"{path}: says it holds {said} bytes; give at least one, at most {MAX_BYTES >> 30} GiB"
         )
     pieces, left = [], count
     while left and (piece := file.read(min(left, 1 << 24))):  # in pieces: a header may promise too much

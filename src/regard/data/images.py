@@ -33,7 +33,7 @@ from regard.data.records import rows_of_parquet
 from regard.data.text_lines import Flaw, Policy, Report, dealing
 from regard.errors import RegardError
 
-MOST_PIXELS = 50_000_000
+MAX_PIXELS = 50_000_000
 
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 _PLAIN = ("1", "L", "P", "RGB")
@@ -54,9 +54,9 @@ class Frame:
     channels: Literal[1, 3] = 3  # grey or RGB
 
     def __post_init__(self) -> None:
-        if self.height < 1 or self.width < 1 or self.height * self.width > MOST_PIXELS:
+        if self.height < 1 or self.width < 1 or self.height * self.width > MAX_PIXELS:
             raise RegardError(
-                f"height={self.height}, width={self.width}: give numbers from 1, together at most {MOST_PIXELS}"
+                f"height={self.height}, width={self.width}: give numbers from 1, together at most {MAX_PIXELS}"
             )
         if self.channels not in (1, 3):
             raise RegardError(f"channels={self.channels}: give 1 for grey or 3 for RGB")
@@ -93,8 +93,8 @@ def judge_image(data: bytes, frame: Frame) -> UInt8[Tensor, "channels height wid
         size = _announced(data)
         if isinstance(size, Flaw):
             return size
-        if size[0] * size[1] > MOST_PIXELS:
-            what = f"{size[0]} × {size[1]} pixels, more than {MOST_PIXELS // 1_000_000} million"
+        if size[0] * size[1] > MAX_PIXELS:
+            what = f"{size[0]} × {size[1]} pixels, more than {MAX_PIXELS // 1_000_000} million"
             return Flaw("too many pixels", what)
         if grows_too_much(len(data), 3 * size[0] * size[1]):
             what = (

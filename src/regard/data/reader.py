@@ -24,8 +24,8 @@ from regard.data.feeds import Fresh
 from regard.data.numbers import french
 from regard.errors import RegardError
 
-MOST = 6  # digits in a strip
-WIDTH = MOST * SIDE  # pixels
+MAX_DIGITS = 6  # digits in a strip
+WIDTH = MAX_DIGITS * SIDE  # pixels
 
 _TEENS = {"dix", "onze", "douze", "treize", "quatorze", "quinze", "seize"}
 
@@ -74,20 +74,20 @@ class Hand:
 
     def strips(self, samples: Sequence[int], *, seed: int, jitter: Jitter | None = None) -> Strips:
         """The strips of these numbers of samples: a pure function of (seed, number). Each digit is jittered by itself."""
-        drawn = uniform(samples, 1 + 2 * MOST, seed=seed)
-        lengths = 1 + (drawn[:, 0] * MOST).astype(np.int64)
-        least = np.zeros((len(drawn), MOST), np.int64)
+        drawn = uniform(samples, 1 + 2 * MAX_DIGITS, seed=seed)
+        lengths = 1 + (drawn[:, 0] * MAX_DIGITS).astype(np.int64)
+        least = np.zeros((len(drawn), MAX_DIGITS), np.int64)
         least[:, 0] = lengths > 1  # no zero in front
-        values = least + (drawn[:, 1 : MOST + 1] * (10 - least)).astype(np.int64)
-        which = self.firsts[values] + (drawn[:, MOST + 1 :] * self.counts[values]).astype(np.int64)
+        values = least + (drawn[:, 1 : MAX_DIGITS + 1] * (10 - least)).astype(np.int64)
+        which = self.firsts[values] + (drawn[:, MAX_DIGITS + 1 :] * self.counts[values]).astype(np.int64)
         pieces = self.pixels[torch.from_numpy(which.reshape(-1))]
         if jitter is not None:
-            places = np.asarray(samples, np.int64)[:, None] * MOST + np.arange(MOST)
+            places = np.asarray(samples, np.int64)[:, None] * MAX_DIGITS + np.arange(MAX_DIGITS)
             pieces = jitter_images(pieces, places.reshape(-1).tolist(), jitter=jitter, seed=seed)
-        pieces = pieces.reshape(len(drawn), MOST, SIDE, SIDE)
-        written = torch.from_numpy(np.arange(MOST) < lengths[:, None])
+        pieces = pieces.reshape(len(drawn), MAX_DIGITS, SIDE, SIDE)
+        written = torch.from_numpy(np.arange(MAX_DIGITS) < lengths[:, None])
         pieces = pieces * written[:, :, None, None]
-        order = torch.from_numpy((np.arange(MOST) + lengths[:, None]) % MOST)  # blanks first
+        order = torch.from_numpy((np.arange(MAX_DIGITS) + lengths[:, None]) % MAX_DIGITS)  # blanks first
         pieces = pieces[torch.arange(len(drawn))[:, None], order]
         pixels = pieces.transpose(1, 2).reshape(len(drawn), 1, SIDE, WIDTH)
         numbers = (int("".join(map(str, row[:length]))) for row, length in zip(values, lengths, strict=True))
@@ -126,8 +126,8 @@ def spoken(number: int) -> list[Spoken]:
     - et: the ones, for it is their 1 that it is said for (vingt et un, soixante et onze)
     - cent(s): the hundreds; mille: the digit in the place of the thousands, be it a zero (dix mille)
     """
-    if not 0 <= number < 10**MOST:
-        raise RegardError(f"number {number}: give one of at most {MOST} digits")
+    if not 0 <= number < 10**MAX_DIGITS:
+        raise RegardError(f"number {number}: give one of at most {MAX_DIGITS} digits")
     found = [*re.finditer(r"[^ -]+", french(number))]
     words = [match.group() for match in found]
     last = len(str(number)) - 1

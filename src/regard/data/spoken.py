@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.data.audio import judge_wav
 from regard.data.bounded import check_growth, opened
-from regard.data.files import MOST_BYTES, bytes_of
+from regard.data.files import MAX_BYTES, bytes_of
 from regard.data.text_lines import Flaw, Policy, Report, dealing
 from regard.errors import RegardError
 
@@ -88,7 +88,7 @@ def _zip(path: str) -> Iterator[tuple[str, bytes | Flaw]]:
     if not os.path.lexists(path):
         raise RegardError(f"{path}: no such file or folder")
     try:
-        with opened(path, most=MOST_BYTES) as raw, zipfile.ZipFile(raw) as file:
+        with opened(path, most=MAX_BYTES) as raw, zipfile.ZipFile(raw) as file:
             size, unpacked = os.path.getsize(path), 0
             for entry in file.infolist():
                 if not entry.is_dir():

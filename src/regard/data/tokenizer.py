@@ -61,7 +61,7 @@ class Tokenizer:
     @classmethod
     def load(cls, path: str | Path, *, within: str | Path | None = None) -> "Tokenizer":
         """The tokenizer of a `tokenizer.json`; `within` a folder that no link may lead out of."""
-        return cls.of_json(read_text(path, most=MOST_BYTES, within=within), path)
+        return cls.of_json(read_text(path, most=MAX_BYTES, within=within), path)
 
     @classmethod
     def of_json(cls, text: str, name: str | Path = "this text") -> "Tokenizer":
@@ -215,15 +215,15 @@ def _byte_letters() -> dict[str, int]:
 _BYTES = _byte_letters()
 
 
-MOST_BYTES = 32 << 20
-MOST_TOKENS = 1_000_000
+MAX_BYTES = 32 << 20
+MAX_TOKENS = 1_000_000
 _LEARNED = ("vocab", "merges")  # of the model; the rest of it is compared
 
 
 def check_tokenizer(text: str, name: object, templates: Mapping[str, str], special: tuple[str, ...]) -> None:
     """Refuse a tokenizer.json that differs from all templates, JSON by kind, in more than what was learned."""
-    if len(text) > MOST_BYTES:
-        raise RegardError(f"{name}: a tokenizer of {len(text):,} characters, more than {MOST_BYTES:,}")
+    if len(text) > MAX_BYTES:
+        raise RegardError(f"{name}: a tokenizer of {len(text):,} characters, more than {MAX_BYTES:,}")
     try:
         given = parse_settings(text, name)
     except RegardError as error:
@@ -244,8 +244,8 @@ def check_tokenizer(text: str, name: object, templates: Mapping[str, str], speci
 def _check_vocabulary(name: object, vocabulary: object, special: tuple[str, ...]) -> None:
     if not isinstance(vocabulary, dict) or not vocabulary:
         raise RegardError(f"{name}: this is not a tokenizer.json (its model has no vocab)")
-    if len(vocabulary) > MOST_TOKENS:
-        raise RegardError(f"{name}: {len(vocabulary):,} tokens, more than {MOST_TOKENS:,}")
+    if len(vocabulary) > MAX_TOKENS:
+        raise RegardError(f"{name}: {len(vocabulary):,} tokens, more than {MAX_TOKENS:,}")
     numbers = sorted(number for number in vocabulary.values() if type(number) is int)
     if numbers != list(range(len(vocabulary))):
         raise RegardError(f"{name}: the {len(vocabulary):,} tokens are not numbered from 0, each once")

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.kernels.native import MOST, kernels
+from regard.attention.kernels.native import MAX_LEADING, kernels
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.data.batches import PAD, START
 from regard.decoding.ranking import best
@@ -34,7 +34,7 @@ def leading(
     Where a row has fewer, −inf of token 0 fills it up; where it has none, its first log-probability is not finite.
     """
     compiled = kernels() if logits.device.type == "cpu" and logits.dtype == torch.float32 else None
-    if compiled is not None and count <= MOST:
+    if compiled is not None and count <= MAX_LEADING:
         return compiled.leading(logits, count, first=START + 1)
     return best(permitted(logits), count)
 

@@ -36,7 +36,7 @@ def pico() -> CaptionerConfig:
         heads=4,
         depth=3,
         decoder_depth=3,
-        inner=128,
+        hidden_width=128,
         feedforward="gelu",
         positions="learned",
         longest=64,

@@ -50,7 +50,7 @@ class Classifier(Labelling[Texts]):
     def scores(self, inputs: Texts) -> Float[Tensor, "b classes"]:
         """How well each class fits, before softmax."""
         tokens, layout = readable(inputs, self.embedding), layout_of(inputs)
-        x = layout.tidied(self.embedding(tokens, offset=layout.offset))
+        x = layout.sanitised(self.embedding(tokens, offset=layout.offset))
         x = through(self.encoder, x, layout.own())
         pooled = encoded(self.norm(x), layout).pooled(self.config.pooling, self.pooling)
         return self.output(self.dropout(pooled))

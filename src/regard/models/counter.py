@@ -31,16 +31,18 @@ from regard.models.validate import check_choices, configured, labelled, readable
 class CounterConfig:
     """The settings of the counter."""
 
+    RENAMED: ClassVar[dict[str, str]] = {"inner": "hidden_width"}
+
     KIND: ClassVar[str] = "counter"
     vocabulary: int = VOCABULARY
     width: int = 16
     value_width: int = 2  # numbers a digit sends; with one, it may learn to look at 2s alone and stay there
-    inner: int = 32  # units of the network that reads the mean
+    hidden_width: int = 32  # units of the network that reads the mean
     classes: int = CLASSES
 
     def __post_init__(self) -> None:
         check_choices(self)
-        for name in ("vocabulary", "width", "value_width", "inner", "classes"):
+        for name in ("vocabulary", "width", "value_width", "hidden_width", "classes"):
             if getattr(self, name) < 1:
                 raise RegardError(f"{name}={getattr(self, name)}: at least 1")
 
@@ -56,7 +58,7 @@ class Counter(nn.Module):
         self.embedding = Embedding(config.vocabulary, config.width)
         self.pooling = AttentionPooling(MultiHeadAttention(config.width, 1, sizes=sizes))
         self.reader = nn.Sequential(
-            nn.Linear(value, config.inner), nn.ReLU(), nn.Linear(config.inner, config.classes)
+            nn.Linear(value, config.hidden_width), nn.ReLU(), nn.Linear(config.hidden_width, config.classes)
         )
 
     def predict(self, batch: Sequences) -> Float[Tensor, "b classes"]:

@@ -63,7 +63,7 @@ def pico() -> FusionConfig:
         width=64,
         heads=4,
         depth=2,
-        inner=128,
+        hidden_width=128,
     )
 
 

@@ -97,7 +97,7 @@ class HearingConfig(SoundStackConfig):
 
 def pico() -> HearingConfig:
     """3 blocks of width 64: spoken words in minutes on a laptop."""
-    return HearingConfig(width=64, heads=4, depth=3, inner=128)
+    return HearingConfig(width=64, heads=4, depth=3, hidden_width=128)
 
 
 class Hearing(MixedLabelling[Sounds]):

@@ -138,7 +138,7 @@ class LanguageModel(nn.Module):
         return x, replace(state, pasts=tuple(pasts), length=state.length + new, spent=Spent())
 
     def _read(self, batch: Texts, layout: Layout) -> Float[Tensor, "*b n d"]:
-        x, mask = layout.tidied(self.embedding(batch.tokens, offset=layout.offset)), layout.back()
+        x, mask = layout.sanitised(self.embedding(batch.tokens, offset=layout.offset)), layout.back()
         for block in self.blocks:
             x = block(x, mask=mask)
         return normed(self.norm, x)

@@ -25,7 +25,7 @@ class Layout(ABC):
     def offset(self) -> Offset:
         """The positions of the tokens."""
 
-    def tidied(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
+    def sanitised(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
         """The vectors of some texts, as those must be that masks of this layout are for."""
         return x
 
@@ -75,7 +75,7 @@ class InOneRow(Layout):
         """Positions in the sequence of each token."""
         return Placed(self.packing.places, self.packing.longest)
 
-    def tidied(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
+    def sanitised(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
         """Zeros for filling: once, rather than in every block."""
         return torch.where(self.packing.real[:, None], x, 0.0) if self.packing.filled else x
 
@@ -102,7 +102,7 @@ def layout_of(texts: Texts) -> Layout:
 
 
 def packing_of(texts: Packed) -> Packing:
-    """The layout of packed texts, from numbers that need no synchronisation. Their vectors are to be `tidied`."""
+    """The layout of packed texts, from numbers that need no synchronisation. Their vectors are to be `sanitised`."""
     size = texts.tokens.shape[0]
     return Packing(texts.lengths, size, texts.longest, texts.shortest, texts.filled, clean=True)
 

@@ -57,4 +57,4 @@ class Alignment(nn.Module):
         query = query.reshape(memory.key.shape[0], 1, -1, query.shape[-1]).to(memory.key.dtype)
         call = Call(query, memory.key, mask, score=self.score.mapped())
         # Zeros stay zeros in every map from states to keys and values, so there is nothing left to tidy.
-        return attend_within(call, memory.value, call.reach(), tidied=True).reshape(states.shape)
+        return attend_within(call, memory.value, call.reach(), sanitised=True).reshape(states.shape)

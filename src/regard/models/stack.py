@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import nn
 from torch.nn import functional as F
@@ -26,11 +26,13 @@ _PLACEMENTS: dict[str, Placement] = {"before": before, "after": after, "inside":
 class StackConfig:
     """The settings of a stack of blocks."""
 
+    RENAMED: ClassVar[dict[str, str]] = {"inner": "hidden_width"}
+
     width: int = 512  # d_model
     heads: int = 8
     kv_heads: int | None = None  # fewer heads of key and value; None: as many
     depth: int = 6  # blocks; of the encoder, where there is a decoder too
-    inner: int = 2048  # d_ff, the width inside the feed-forward map
+    hidden_width: int = 2048  # d_ff, the width inside the feed-forward map
     feedforward: Literal["relu", "gelu", "swiglu"] = "relu"
     norm: Literal["before", "after", "inside"] = "before"  # its place, see layers/residual
     positions: Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "gaussian", "none"] = (
@@ -43,7 +45,7 @@ class StackConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        for name in ("width", "heads", "inner", "longest"):
+        for name in ("width", "heads", "hidden_width", "longest"):
             if getattr(self, name) < 1:
                 raise RegardError(f"{name}={getattr(self, name)}: at least 1")
         if self.depth < 0:
@@ -129,9 +131,9 @@ def _self_attention(config: StackConfig, two_way: bool, rotary: Rotation | None 
 
 def _feedforward(config: StackConfig) -> nn.Module:
     if config.feedforward == "swiglu":
-        return SwiGLU(config.width, config.inner)
+        return SwiGLU(config.width, config.hidden_width)
     activation = F.gelu if config.feedforward == "gelu" else F.relu
-    return FeedForward(config.width, config.inner, activation=activation)
+    return FeedForward(config.width, config.hidden_width, activation=activation)
 
 
 def _residual(config: StackConfig, skip: float) -> partial[Residual]:

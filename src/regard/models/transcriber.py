@@ -21,7 +21,7 @@ class TranscriberConfig(SoundStackConfig, WritingConfig):
 
 def pico() -> TranscriberConfig:
     """3 + 3 blocks of width 64: a few spoken words in minutes on a laptop."""
-    return TranscriberConfig(width=64, heads=4, depth=3, decoder_depth=3, inner=128)
+    return TranscriberConfig(width=64, heads=4, depth=3, decoder_depth=3, hidden_width=128)
 
 
 class Transcriber(Writing[Sounds]):

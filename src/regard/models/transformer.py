@@ -36,17 +36,17 @@ class TransformerConfig(WritingConfig):
 
 def tiny() -> TransformerConfig:
     """4 + 4 blocks of width 128: minutes on a laptop."""
-    return TransformerConfig(width=128, heads=4, depth=4, decoder_depth=4, inner=256)
+    return TransformerConfig(width=128, heads=4, depth=4, decoder_depth=4, hidden_width=256)
 
 
 def base() -> TransformerConfig:
     """6 + 6 blocks of width 512 (Vaswani 2017, table 3)."""
-    return TransformerConfig(width=512, heads=8, depth=6, decoder_depth=6, inner=2048)
+    return TransformerConfig(width=512, heads=8, depth=6, decoder_depth=6, hidden_width=2048)
 
 
 def big() -> TransformerConfig:
     """6 + 6 blocks of width 1024 (Vaswani 2017, table 3)."""
-    return TransformerConfig(width=1024, heads=16, depth=6, decoder_depth=6, inner=4096, dropout=0.3)
+    return TransformerConfig(width=1024, heads=16, depth=6, decoder_depth=6, hidden_width=4096, dropout=0.3)
 
 
 class Transformer(Writing[Texts]):
@@ -71,7 +71,7 @@ class Transformer(Writing[Texts]):
         """The same, with their layout."""
         self.check(source)
         layout = layout_of(source)
-        x = layout.tidied(self._reader()(source.tokens, offset=layout.offset))
+        x = layout.sanitised(self._reader()(source.tokens, offset=layout.offset))
         return encoded(normed(self.encoder_norm, through(self.encoder, x, layout.own())), layout)
 
     def check(self, source: Texts) -> None:

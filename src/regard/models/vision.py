@@ -39,23 +39,23 @@ class VisionConfig(PictureStackConfig):
 def pico() -> VisionConfig:
     """4 blocks of width 64 over 8 × 8 pictures of one channel, 0.1 M parameters: seconds an epoch on a laptop."""
     return VisionConfig(
-        channels=1, image_size=(8, 8), patch=(2, 2), width=64, heads=4, depth=4, inner=128, dropout=0.0
+        channels=1, image_size=(8, 8), patch=(2, 2), width=64, heads=4, depth=4, hidden_width=128, dropout=0.0
     )
 
 
 def tiny() -> VisionConfig:
     """12 blocks of width 192, 5.7 M parameters (Touvron 2021, table 1: DeiT-Ti)."""
-    return VisionConfig(width=192, heads=3, depth=12, inner=768)
+    return VisionConfig(width=192, heads=3, depth=12, hidden_width=768)
 
 
 def small() -> VisionConfig:
     """12 blocks of width 384, 22 M parameters (Touvron 2021, table 1: DeiT-S)."""
-    return VisionConfig(width=384, heads=6, depth=12, inner=1536)
+    return VisionConfig(width=384, heads=6, depth=12, hidden_width=1536)
 
 
 def base() -> VisionConfig:
     """12 blocks of width 768, 86 M parameters (Dosovitskiy 2021, table 1: ViT-Base)."""
-    return VisionConfig(width=768, heads=12, depth=12, inner=3072)
+    return VisionConfig(width=768, heads=12, depth=12, hidden_width=3072)
 
 
 class Vision(MixedLabelling[Images]):

@@ -196,7 +196,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
 
     def _decode(self, batch: Pairs[Source, Any], layout: Layout) -> Float[Tensor, "*b t d"]:
         memory = self.read(batch.source)
-        x = layout.tidied(self.target_embedding(read_late(batch.target, layout), offset=layout.offset))
+        x = layout.sanitised(self.target_embedding(read_late(batch.target, layout), offset=layout.offset))
         mask, memory_mask = layout.back(), layout.asking(memory.layout)
         for block in self.decoder:
             x = block(x, memory.vectors, mask=mask, memory_mask=memory_mask)

@@ -20,7 +20,7 @@ from regard.models.kind import Kind, kind_of
 from regard.models.kinds import KINDS
 from regard.runs.tensor_file import Header
 
-MOST_BLOCKS = 1000  # of one kind, in a model that is to be trained
+MAX_BLOCKS = 1000  # of one kind, in a model that is to be trained
 LARGEST = 1 << 24  # of any other number in a config
 
 _MAKING = {f"aten::{name}" for name in ("empty", "zeros", "ones", "full", "rand", "randn")}
@@ -64,7 +64,7 @@ def check_fit(
 
 def check_size(config: Any, *, where: str = "model", kinds: Sequence[Kind] = KINDS) -> None:
     """Refuse a model to be trained whose weights alone would not fit into the memory of this machine."""
-    outline = _outline(config, kinds, where, most=MOST_BLOCKS)
+    outline = _outline(config, kinds, where, most=MAX_BLOCKS)
     _affordable(sum(each.numel() * each.element_size() for each in outline.parameters()), where)
 
 

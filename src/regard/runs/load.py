@@ -34,7 +34,7 @@ from regard.runs.recipe import config_of
 from regard.runs.settings import Decoding, TextData
 from regard.runs.tensor_file import Checkpoint, CheckpointKind, Header, called, found
 
-MOST_THREADS = 1024  # each has a stack of its own
+MAX_THREADS = 1024  # each has a stack of its own
 
 
 @dataclass(frozen=True)
@@ -251,8 +251,8 @@ def set_threads(threads: int | None) -> None:
     """Use so many threads of the CPU; None: as many as torch does by itself."""
     if threads is None:
         return
-    if not 1 <= threads <= MOST_THREADS:
-        raise RegardError(f"threads={threads}: from 1 to {MOST_THREADS}")
+    if not 1 <= threads <= MAX_THREADS:
+        raise RegardError(f"threads={threads}: from 1 to {MAX_THREADS}")
     torch.set_num_threads(threads)
 
 

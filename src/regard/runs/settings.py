@@ -8,10 +8,10 @@ from regard.data.records import Parallel
 from regard.data.text_lines import LONGEST
 from regard.errors import RegardError
 
-MOST_STEPS = 1_000_000_000
-MOST_MADE = 100_000_000  # samples that are made rather than read
-MOST_TOKENS = 1_000_000  # of a vocabulary, or of a text
-MOST_BEAM = 1000
+MAX_STEPS = 1_000_000_000
+MAX_MADE = 100_000_000  # samples that are made rather than read
+MAX_TOKENS = 1_000_000  # of a vocabulary, or of a text
+MAX_BEAM = 1000
 LARGEST_SEED = 2**63 - 1
 
 Files = str | tuple[str, ...]  # a file, a pattern such as part-*.tsv, or several of them
@@ -46,7 +46,7 @@ class NumberData:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "largest", "train", "valid", "test")
-        _at_most(self, MOST_MADE, "train", "valid", "test")
+        _at_most(self, MAX_MADE, "train", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class CountingData:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "train", "valid", "test")
-        _at_most(self, MOST_MADE, "train", "valid", "test")
+        _at_most(self, MAX_MADE, "train", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class _FileData:
     def __post_init__(self) -> None:
         _share(self, "held_out")
         _at_least(self, 1, "longest")
-        _at_most(self, MOST_TOKENS, "longest")
+        _at_most(self, MAX_TOKENS, "longest")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class TextData(_FileData):
         _at_least(self, 1, "context")
         if self.column is not None and self.unit != "lines":
             raise RegardError(f"column={self.column!r}: only with unit=lines; a stream is a file as it is")
-        _at_most(self, MOST_TOKENS, "context")
+        _at_most(self, MAX_TOKENS, "context")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +165,7 @@ class StripData:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "train", "valid", "test")
-        _at_most(self, MOST_MADE, "train", "valid", "test")
+        _at_most(self, MAX_MADE, "train", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +207,7 @@ class SameData(SpokenData):
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "samples", "valid", "test")
-        _at_most(self, MOST_MADE, "samples", "valid", "test")
+        _at_most(self, MAX_MADE, "samples", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +222,7 @@ class Tokens:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "size", "least", "longest")
-        _at_most(self, MOST_TOKENS, "size", "longest")
+        _at_most(self, MAX_TOKENS, "size", "longest")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +272,7 @@ class Training:
     def __post_init__(self) -> None:
         _at_least(self, 1, "steps", "batch", "accumulate", "evaluate", "save", "keep")
         _at_least(self, 0, "learning_rate", "warmup", "weight_decay", "clip", "decode", "patience")
-        _at_most(self, MOST_STEPS, "steps", "batch", "accumulate", "warmup", "evaluate", "save", "keep")
+        _at_most(self, MAX_STEPS, "steps", "batch", "accumulate", "warmup", "evaluate", "save", "keep")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise RegardError(f"betas={list(self.betas)}: both from 0 to below 1")
 
@@ -295,8 +295,8 @@ class Decoding:
     def __post_init__(self) -> None:
         _at_least(self, 1, "beam", "tokens", "most")
         _at_least(self, 0, "longest", "extra", "temperature", "top_k")
-        _at_most(self, MOST_BEAM, "beam")
-        _at_most(self, MOST_TOKENS, "tokens", "most", "extra", "top_k")
+        _at_most(self, MAX_BEAM, "beam")
+        _at_most(self, MAX_TOKENS, "tokens", "most", "extra", "top_k")
         _at_most(self, 1000, "longest")
         _at_most(self, 100, "penalty")
         _at_least(self, -100, "penalty")

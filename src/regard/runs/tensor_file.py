@@ -21,7 +21,7 @@ from torch import Tensor
 from regard.data.bounded import PathName, opened, parse_settings
 from regard.errors import RegardError
 
-MOST_HEADER = 16 << 20  # bytes; a hundred thousand tensors take about that
+MAX_HEADER = 16 << 20  # bytes; a hundred thousand tensors take about that
 
 _DTYPES = {
     "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32,
@@ -63,7 +63,7 @@ def read_header(path: PathName, *, within: PathName | None = None) -> Header:
         head = file.read(8)
         length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
         rest = os.fstat(file.fileno()).st_size - 8 - length
-        if not 2 <= length <= MOST_HEADER or rest < 0:
+        if not 2 <= length <= MAX_HEADER or rest < 0:
             raise _broken(path, f"its header cannot be {length:,} bytes long")
         text = file.read(length)
     try:

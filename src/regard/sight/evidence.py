@@ -44,9 +44,9 @@ def ask(
     call: Call,
     *questions: Question[Any],
     level: Float[Tensor, "*batch q"] | None = None,
-    room: int | None = None,
+    capacity: int | None = None,
 ) -> None:
-    """Answer several questions about a call in one pass; `room` is how many numbers a strip may hold.
+    """Answer several questions about a call in one pass; `capacity` is how many numbers a strip may hold.
 
     `level` is the log-sum-exp of every query, if it is known: on a GPU one pass is then enough for everything.
     """
@@ -58,7 +58,7 @@ def ask(
     if left:
         for question in left:
             question.begin(call)
-        for strip in strips(call, room=room):
+        for strip in strips(call, capacity=capacity):
             for question in left:
                 question.take(strip)
 
@@ -251,29 +251,31 @@ class Pooling(Question[Tensor]):
         return (self.cells / heights).to(self.dtype).view(*self.batch, self.height, self.width)
 
 
-def summarise(call: Call, *, room: int | None = None) -> Summary:
+def summarise(call: Call, *, capacity: int | None = None) -> Summary:
     """Log-sum-exp, entropy, largest weight and received mass."""
     question = Summing(call)
-    ask(call, question, room=room)
+    ask(call, question, capacity=capacity)
     return question.answer()
 
 
-def top(call: Call, count: int, *, room: int | None = None) -> Heaviest:
+def top(call: Call, count: int, *, capacity: int | None = None) -> Heaviest:
     """The heaviest keys of each query and their weights."""
     question = Ranking(call, count)
-    ask(call, question, room=room)
+    ask(call, question, capacity=capacity)
     return question.answer()
 
 
-def pooled(call: Call, height: int, width: int, *, room: int | None = None) -> Float[Tensor, "*batch h w"]:
+def pooled(
+    call: Call, height: int, width: int, *, capacity: int | None = None
+) -> Float[Tensor, "*batch h w"]:
     """The weights, pooled into a small matrix."""
     question = Pooling(call, height, width)
-    ask(call, question, room=room)
+    ask(call, question, capacity=capacity)
     return question.answer()
 
 
 def rectangle(
-    call: Call, queries: Int[Tensor, " r"], keys: Int[Tensor, " c"], *, room: int | None = None
+    call: Call, queries: Int[Tensor, " r"], keys: Int[Tensor, " c"], *, capacity: int | None = None
 ) -> Float[Tensor, "*batch r c"]:
     """The exact weights of some queries on some keys."""
     batch = call.query.shape[:-2]
@@ -283,7 +285,7 @@ def rectangle(
         return cut(call, queries, keys).view(*batch, len(queries), len(keys))
     weights = _zeros(call, len(queries), len(keys))
     for start, stop, where in _runs(queries):
-        for strip in strips(call, slice(start, stop), room=room):
+        for strip in strips(call, slice(start, stop), capacity=capacity):
             inside = ((keys >= strip.columns.start) & (keys < strip.columns.stop)).nonzero().squeeze(-1)
             found = strip.parts[..., keys[inside] - strip.columns.start] * strip.share[..., None]
             rows = where + torch.arange(strip.rows.start - start, strip.rows.stop - start, device=keys.device)

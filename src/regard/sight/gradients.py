@@ -14,7 +14,7 @@ from regard.attention.scores import share
 from regard.errors import RegardError
 from regard.sight.evidence import rectangle
 from regard.sight.selection import Choice, positions
-from regard.sight.strips import ROOM, strips
+from regard.sight.strips import CAPACITY, strips
 
 
 @torch.no_grad()
@@ -25,7 +25,7 @@ def attributed(
     *,
     queries: Choice = None,
     keys: Choice = None,
-    room: int = ROOM,
+    capacity: int = CAPACITY,
 ) -> Float[Tensor, "*batch r c"]:
     """What the looks of some queries at some keys did for a metric.
 
@@ -36,7 +36,7 @@ def attributed(
     where = call.query.device
     rows = torch.tensor(positions(queries, call.extent.queries, "query"), device=where, dtype=torch.long)
     columns = torch.tensor(positions(keys, call.extent.keys, "key"), device=where, dtype=torch.long)
-    weights = rectangle(call, rows, columns, room=room)
+    weights = rectangle(call, rows, columns, capacity=capacity)
     pull = gradient[..., rows, :] @ value[..., columns, :].mT
     return torch.where(weights > 0, weights * pull, 0.0)  # what is not seen may hold anything, NaN too
 
@@ -47,7 +47,7 @@ def attributed_to_keys(
     value: Float[Tensor, "*kv_batch k dv"],
     gradient: Float[Tensor, "*batch q dv"],
     *,
-    room: int = ROOM,
+    capacity: int = CAPACITY,
 ) -> Float[Tensor, "*batch k"]:
     """What each key did for a metric through all the queries that looked at it.
 
@@ -57,7 +57,7 @@ def attributed_to_keys(
     batch = call.query.shape[:-2]
     value, gradient = (part.reshape(batch.numel(), *part.shape[-2:]) for part in (value, gradient))
     pulled = torch.zeros_like(value)
-    for strip in strips(call, room=room):
+    for strip in strips(call, capacity=capacity):
         shares = strip.share[..., None]
         asked = torch.where(shares > 0, shares * gradient[strip.entries, strip.rows], 0.0)
         pulled[strip.entries, strip.columns] += strip.parts.mT @ asked

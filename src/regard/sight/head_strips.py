@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.sight.strips import ROOM, strips
+from regard.sight.strips import CAPACITY, strips
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,15 +22,15 @@ class HeadStrip:
     looking: Bool[Tensor, "h r"]  # False where a query may look at nothing
 
 
-def heads_together(call: Call, *, room: int = ROOM) -> Iterator[HeadStrip]:
-    """The weights of each batch entry, all heads side by side, in about `room` numbers at a time.
+def heads_together(call: Call, *, capacity: int = CAPACITY) -> Iterator[HeadStrip]:
+    """The weights of each batch entry, all heads side by side, in about `capacity` numbers at a time.
 
     A call without batch axes has one head.
     """
     count = call.query.shape[-3] if call.query.ndim > 2 else 1
     weights: list[Tensor] = []
     looking: list[Tensor] = []
-    for strip in strips(call, room=max(1, room // max(count, 1))):
+    for strip in strips(call, capacity=max(1, capacity // max(count, 1))):
         some = strip.parts * strip.share[..., None]
         # Strips hold entries in order, so the heads of one are consecutive, but a strip may hold a part of them.
         for entry, each, total in zip(

@@ -32,30 +32,32 @@ class Reading:
         return self.each.sum(-1) / self.counted.sum(-1).clamp_min(1)
 
 
-def distance(call: Call, *, offset: int | None = None, room: int | None = None) -> Reading:
+def distance(call: Call, *, offset: int | None = None, capacity: int | None = None) -> Reading:
     """How far each query looks, in positions.
 
     Σ_j w_ij |i + offset − j| (Vig & Belinkov 2019; for patches Dosovitskiy 2021, fig. 7).
     """
-    return _asked(call, Reaching(call, offset=offset), room)
+    return _asked(call, Reaching(call, offset=offset), capacity)
 
 
-def diagonal(call: Call, ahead: int = 0, *, offset: int | None = None, room: int | None = None) -> Reading:
+def diagonal(
+    call: Call, ahead: int = 0, *, offset: int | None = None, capacity: int | None = None
+) -> Reading:
     """How much each query looks at the key `ahead` of it, behind it when negative.
 
     w_ij at j = i + offset + ahead, over the queries that may look there. `diagonal(call, -1)` is the score of a
     previous-token head (Voita 2019; Olsson 2022).
     """
-    return _asked(call, Shifting(call, ahead, offset=offset), room)
+    return _asked(call, Shifting(call, ahead, offset=offset), capacity)
 
 
-def previous_token(call: Call, *, offset: int | None = None, room: int | None = None) -> Reading:
+def previous_token(call: Call, *, offset: int | None = None, capacity: int | None = None) -> Reading:
     """How much each query looks at the key just before it: `diagonal(call, -1)`."""
-    return diagonal(call, -1, offset=offset, room=room)
+    return diagonal(call, -1, offset=offset, capacity=capacity)
 
 
 def induction(
-    call: Call, tokens: Int[Tensor, "*some k"], *, offset: int | None = None, room: int | None = None
+    call: Call, tokens: Int[Tensor, "*some k"], *, offset: int | None = None, capacity: int | None = None
 ) -> Reading:
     """How much each query looks at what followed its own token before: "… A B … A" looks at B.
 
@@ -63,7 +65,7 @@ def induction(
     prefix-matching score of induction heads (Olsson 2022). `tokens` are the ids at the positions of the keys, with
     the first batch axes of the call, or none.
     """
-    return _asked(call, Inducing(call, tokens, offset=offset), room)
+    return _asked(call, Inducing(call, tokens, offset=offset), capacity)
 
 
 class Gauging(Question[Reading]):
@@ -166,16 +168,16 @@ class Sinks:
         return (self.shares * self.keys).sum(-1)
 
 
-def sinks(call: Call, *, count: int = 1, above: float = 0.3, room: int | None = None) -> Sinks:
+def sinks(call: Call, *, count: int = 1, above: float = 0.3, capacity: int | None = None) -> Sinks:
     """How much of what a head gives goes to the first `count` keys, and which keys get more than `above` of it.
 
     Σ_i w_ij / Σ_ij w_ij (Xiao 2024; the threshold 0.3 is that of Gu 2025).
     """
-    return Sinks.of(summarise(call, room=room).received, count=count, above=above)
+    return Sinks.of(summarise(call, capacity=capacity).received, count=count, above=above)
 
 
-def _asked(call: Call, question: Question[Reading], room: int | None) -> Reading:
-    ask(call, question, room=room)
+def _asked(call: Call, question: Question[Reading], capacity: int | None) -> Reading:
+    ask(call, question, capacity=capacity)
     return question.answer()
 
 

@@ -14,7 +14,7 @@ from regard.layers.frames import log_mel
 from regard.models.hearing import SoundEncoder
 from regard.models.seeing import PictureEncoder, PictureTokens
 from regard.runs.answering import Labeller, MediaDescriber
-from regard.sight.pictures.overlay import MOST, Overlay, overlay
+from regard.sight.pictures.overlay import MAX_WORDS, Overlay, overlay
 from regard.sight.pictures.panels import Panels
 from regard.sight.pictures.photo import Photo, spectrogram
 from regard.sight.rollout import rollout
@@ -80,8 +80,10 @@ def picture_of_words(
     if not tokens:
         raise RegardError("nothing was said, so there is no word whose look could be drawn")
     words = words_of(describer.tokenizer, tokens)
-    if len(words.names) > MOST:
-        raise RegardError(f"{len(words.names)} words or letters were said: a picture shows at most {MOST}")
+    if len(words.names) > MAX_WORDS:
+        raise RegardError(
+            f"{len(words.names)} words or letters were said: a picture shows at most {MAX_WORDS}"
+        )
     source = describer.reader.batch([given]).to(describer.device)
     pair = Pairs(source, Sequences.of([[*tokens, END]]).to(describer.device))
     weights, note = decoder_looks(describer.model, pair, layer, heads)

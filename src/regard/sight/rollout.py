@@ -10,11 +10,11 @@ from regard.attention.call import Call
 from regard.errors import RegardError
 from regard.sight.head_strips import heads_together
 from regard.sight.selection import Choice, positions
-from regard.sight.strips import ROOM
+from regard.sight.strips import CAPACITY
 
 
 def rollout(
-    calls: Sequence[Call], *, residual: float = 0.5, queries: Choice = None, room: int = ROOM
+    calls: Sequence[Call], *, residual: float = 0.5, queries: Choice = None, capacity: int = CAPACITY
 ) -> Float[Tensor, "*batch n tokens"]:
     """How much of each input token reaches each output token, if attention and residuals only mix.
 
@@ -35,14 +35,14 @@ def rollout(
     for row, query in enumerate(chosen):
         flow[:, row, query] = 1.0
     for call in reversed(calls):
-        flow = _through(call, flow, residual=residual, room=room)
+        flow = _through(call, flow, residual=residual, capacity=capacity)
     return flow.view(*batch, len(chosen), tokens)
 
 
-def _through(call: Call, flow: Tensor, *, residual: float, room: int) -> Tensor:
+def _through(call: Call, flow: Tensor, *, residual: float, capacity: int) -> Tensor:
     """flow · A, for the A of one layer."""
     passed = torch.zeros_like(flow)
-    for part in heads_together(call, room=room):
+    for part in heads_together(call, capacity=capacity):
         arriving = flow[part.entry, :, part.rows]
         looking = part.looking.sum(0).to(flow)  # in how many heads
         kept = torch.full_like(looking, residual).masked_fill_(looking == 0, 1.0)

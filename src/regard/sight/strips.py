@@ -17,8 +17,8 @@ from regard.attention.kernels.written import additive
 from regard.attention.reach import pad_axes
 from regard.attention.scores import Additive, share
 
-ROOM = 1 << 20  # numbers in a strip: four megabytes of float32, enough rows for a fast product
-ROOM_ON_GPU = 1 << 24  # smaller strips would be done before the next is launched
+CAPACITY = 1 << 20  # numbers in a strip: four megabytes of float32, enough rows for a fast product
+GPU_CAPACITY = 1 << 24  # smaller strips would be done before the next is launched
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,18 +44,18 @@ class Strip:
         return torch.where(self.total > 0, self.total.reciprocal(), 0.0)
 
 
-def strips(call: Call, rows: slice | None = None, *, room: int | None = None) -> Iterator[Strip]:
-    """The strips of a call from the first of its rows to the last, each of about `room` numbers."""
-    if room is None:
-        room = ROOM_ON_GPU if call.query.is_cuda else ROOM
+def strips(call: Call, rows: slice | None = None, *, capacity: int | None = None) -> Iterator[Strip]:
+    """The strips of a call from the first of its rows to the last, each of about `capacity` numbers."""
+    if capacity is None:
+        capacity = GPU_CAPACITY if call.query.is_cuda else CAPACITY
     extent, batch = call.extent, call.query.shape[:-2]
     entries, keys = batch.numel(), extent.keys
     rows = slice(0, extent.queries) if rows is None else rows
     with torch.no_grad():  # not around the whole: the caller's grad mode stays as it is between strips
         query, key, vector = _mapped(call)
     band = (None, None) if call.mask is None else call.mask.band(extent)
-    height = max(1, min(rows.stop - rows.start, room // max(keys, 1)))
-    together = max(1, min(entries, room // max(height * keys, 1)))
+    height = max(1, min(rows.stop - rows.start, capacity // max(keys, 1)))
+    together = max(1, min(entries, capacity // max(height * keys, 1)))
     memory = [query.new_empty(together * height * keys) for _ in range(2)]
     for start in range(rows.start, rows.stop, height):
         run = slice(start, min(start + height, rows.stop))

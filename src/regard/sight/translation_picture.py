@@ -16,7 +16,7 @@ from regard.errors import RegardError
 from regard.models.recurrent_writing import RecurrentWriting
 from regard.models.writing import Writing
 from regard.runs.answering import Loaded, Translator
-from regard.sight.pictures.heatmap import MOST, Heatmap, heatmap
+from regard.sight.pictures.heatmap import MAX_CELLS, Heatmap, heatmap
 from regard.sight.selection import Choice, positions
 from regard.sight.watch import watch
 
@@ -79,9 +79,9 @@ def looks_of(
     )
     if not asked or not answer:
         raise RegardError(f"source {source!r} and target {target!r}: a picture needs a word on either side")
-    if max(len(asked), len(answer)) >= MOST:
+    if max(len(asked), len(answer)) >= MAX_CELLS:
         raise RegardError(
-            f"{len(asked)} source and {len(answer)} target tokens: a picture shows below {MOST}"
+            f"{len(asked)} source and {len(answer)} target tokens: a picture shows below {MAX_CELLS}"
         )
     pair = Pairs(Sequences.of([[*asked, END]]), Sequences.of([[*answer, END]])).to(translator.device)
     seen, what = decoder_looks(model, pair, layer, heads)

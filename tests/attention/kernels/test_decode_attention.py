@@ -54,15 +54,15 @@ def test_the_newest_keys_are_put_into_the_room_and_seen_by_their_own_queries(siz
     added[..., own] = torch.zeros(queries, queries).masked_fill(
         ~torch.eye(queries, dtype=torch.bool), -torch.inf
     )
-    room, mixed = key.clone(), value.clone()
-    room[:, :, own], mixed[:, :, own] = newest
+    cache, mixed = key.clone(), value.clone()
+    cache[:, :, own], mixed[:, :, own] = newest
     at = torch.tensor([filled])
     found = decode_attention(
         query, key, value, added=added, filled=at, scale=0.3, newest=(newest[0], newest[1])
     )
-    assert torch.equal(key, room)
+    assert torch.equal(key, cache)
     assert torch.equal(value, mixed)
-    assert (found.double() - expected(query, room, mixed, added, filled)).abs().max() < 5e-6
+    assert (found.double() - expected(query, cache, mixed, added, filled)).abs().max() < 5e-6
 
 
 @pytest.mark.parametrize("queries", [1, 3])
@@ -94,13 +94,13 @@ def test_one_query_puts_its_own_key_into_the_room(filled: int, kv_heads: int) ->
     query = torch.randn(3, 4, 1, 24)
     key, value = (torch.randn(3, kv_heads, 160, each) for each in (24, 16))
     newest = [torch.randn(3, 1, kv_heads, each).transpose(1, 2) for each in (24, 16)]
-    room, mixed = key.clone(), value.clone()
-    room[:, :, filled - 1 : filled], mixed[:, :, filled - 1 : filled] = newest
+    cache, mixed = key.clone(), value.clone()
+    cache[:, :, filled - 1 : filled], mixed[:, :, filled - 1 : filled] = newest
     at = torch.tensor([filled])
     found = decode_attention(
         query, key, value, added=None, filled=at, scale=0.3, newest=(newest[0], newest[1])
     )
-    assert torch.equal(key, room)
+    assert torch.equal(key, cache)
     assert torch.equal(value, mixed)
-    wanted = expected(query, room, mixed, torch.zeros(3, 1, 1, 160), filled)
+    wanted = expected(query, cache, mixed, torch.zeros(3, 1, 1, 160), filled)
     assert (found.double() - wanted).abs().max() < 5e-6

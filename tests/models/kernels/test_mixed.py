@@ -27,7 +27,7 @@ def device() -> str:
 
 def model() -> Transformer:
     torch.manual_seed(1)
-    sizes = {"width": 32, "heads": 4, "depth": 2, "decoder_depth": 2, "inner": 48, "dropout": 0.0}
+    sizes = {"width": 32, "heads": 4, "depth": 2, "decoder_depth": 2, "hidden_width": 48, "dropout": 0.0}
     with torch.device("cpu"):  # the same weights everywhere
         one = Transformer(TransformerConfig(**sizes, tied="all", source_vocabulary=12, target_vocabulary=12))  # type: ignore[arg-type]
     return one.to(device())

@@ -178,7 +178,7 @@ def test_tall_cells_take_no_more_memory_than_the_map(place: Place, monkeypatch: 
     made: list[int] = []
     pad = whole.F.pad
     monkeypatch.setattr(whole.F, "pad", lambda *given: made.append((found := pad(*given)).numel()) or found)
-    monkeypatch.setattr("regard.sight.strips.ROOM", 1 << 12)
+    monkeypatch.setattr("regard.sight.strips.CAPACITY", 1 << 12)
     call = call_of(causal(), 1021, 1021)
     for known in (None, whole_of(call)):
         found = tile(call, place, known)

@@ -14,7 +14,7 @@ from regard.sight.explorer.watched import exhibit_of
 from regard.sight.seen import Seen
 from regard.sight.watch import watch
 
-SIZES = {"width": 8, "heads": 2, "depth": 1, "decoder_depth": 1, "inner": 8}
+SIZES = {"width": 8, "heads": 2, "depth": 1, "decoder_depth": 1, "hidden_width": 8}
 
 
 def translated(source: int, target: int) -> Seen:

@@ -18,7 +18,7 @@ from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReade
 from regard.runs.settings import Decoding
 
 WORDS = Tokenizer.train(["one two three four five six seven eight"], kind="word")
-SIZES = {"width": 16, "heads": 2, "depth": 2, "inner": 16}
+SIZES = {"width": 16, "heads": 2, "depth": 2, "hidden_width": 16}
 
 
 def translator(beam: int = 3) -> Translator:

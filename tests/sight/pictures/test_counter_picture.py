@@ -26,7 +26,7 @@ def batch(digits=DIGITS):
 @pytest.fixture
 def model():
     """A counter set by hand: it looks at 4s and 2s alone, and they send +1 and −1."""
-    counter = Counter(CounterConfig(width=2, value_width=1, inner=4))
+    counter = Counter(CounterConfig(width=2, value_width=1, hidden_width=4))
     with torch.no_grad():
         for parameter in counter.parameters():
             parameter.zero_()

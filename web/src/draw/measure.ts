@@ -7,13 +7,13 @@ const context = typeof OffscreenCanvas === "undefined" ? null : new OffscreenCan
 const ROUGHLY = 0.62; // of the size, a letter, where nothing can be measured
 const EM = 100;
 const known = new Map<string, number>();
-const MOST_KNOWN = 20_000;
+const MAX_KNOWN = 20_000;
 
 /** In pixels, in letters of this size; as wide as in bold, so that marking a label never cuts it. */
 export function widthOf(text: string, size: number): number {
   let found = known.get(text);
   if (found === undefined) {
-    if (known.size >= MOST_KNOWN) known.clear();
+    if (known.size >= MAX_KNOWN) known.clear();
     found = ROUGHLY * [...text].length;
     if (context) {
       context.font = `600 ${EM}px ${FACE}`;

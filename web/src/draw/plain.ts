@@ -6,7 +6,7 @@ const JOINERS = new Set(["\u200c", "\u200d", "\ufe0e", "\ufe0f"]); // they only 
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/u;
 const ACCENT = /[\p{Mn}\p{Me}]/u;
 const SPACE = /\p{Zs}/u;
-const MOST_ACCENTS = 2; // on one letter; Vietnamese needs two, mischief more
+const MAX_ACCENTS = 2; // on one letter; Vietnamese needs two, mischief more
 
 /** The text as one visible line of at most `limit` letters: ␊ for a line break, ␣ for a space at an end, … if cut. */
 export function plain(text: string, limit = 24): string {
@@ -14,7 +14,7 @@ export function plain(text: string, limit = 24): string {
   let accents = 0;
   for (const letter of text.slice(0, 8 * limit + 64).normalize("NFC")) {
     accents = ACCENT.test(letter) ? accents + 1 : 0;
-    if (accents > MOST_ACCENTS || JOINERS.has(letter)) continue;
+    if (accents > MAX_ACCENTS || JOINERS.has(letter)) continue;
     if (accents && shown.length) shown[shown.length - 1] += letter;
     else shown.push(visible(letter));
   }
@@ -23,14 +23,14 @@ export function plain(text: string, limit = 24): string {
 }
 
 const made = new Map<string, string>(); // the same tokens are drawn frame after frame
-const MOST_MADE = 20_000;
+const MAX_MADE = 20_000;
 
 /** As `plain`, but a token of nothing is ∅. */
 export function label(text: string, limit = 24): string {
   const name = `${limit} ${text}`;
   const found = made.get(name);
   if (found !== undefined) return found;
-  if (made.size >= MOST_MADE) made.clear();
+  if (made.size >= MAX_MADE) made.clear();
   const shown = plain(text, limit) || "∅";
   made.set(name, shown);
   return shown;

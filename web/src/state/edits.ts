@@ -8,7 +8,7 @@ export interface Edit extends Touched {
 }
 
 const LONGEST = 4000; // letters: what every browser and most programs keep of a link
-const MOST = 4; // exhibits
+const MAX_EDITS = 4; // exhibits
 const CHANGES = 256;
 const CHOSEN = 4096; // heads, queries or keys of one change
 
@@ -40,7 +40,7 @@ export function readEdits(text: string | undefined): (Edit | null)[] {
   } catch {
     // Not JSON.
   }
-  return Array.isArray(told) && told.length <= MOST ? told.map(edit) : [null];
+  return Array.isArray(told) && told.length <= MAX_EDITS ? told.map(edit) : [null];
 }
 
 function edit(told: unknown): Edit | null {

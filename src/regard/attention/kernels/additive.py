@@ -72,11 +72,11 @@ def _hidden(query: Tensor, key: Tensor) -> Tensor:
 def _tiles(query: Tensor, key: Tensor) -> Iterator[tuple[slice, slice, slice]]:
     """Slices (calls, queries, keys) that cover everything, each of at most `_TILE` hidden numbers or one pair."""
     sizes = (query.shape[0], query.shape[1], key.shape[1])
-    room = max(1, _TILE // max(query.shape[2], 1))
+    budget = max(1, _TILE // max(query.shape[2], 1))
     steps = []
     for size in reversed(sizes):  # whole rows of keys first, then several queries, then several calls
-        steps.append(max(1, min(size, room)))
-        room = max(1, room // max(size, 1))
+        steps.append(max(1, min(size, budget)))
+        budget = max(1, budget // max(size, 1))
     for starts in product(*(range(0, size, step) for size, step in zip(sizes, reversed(steps), strict=True))):
         yield tuple(slice(a, a + step) for a, step in zip(starts, reversed(steps), strict=True))  # type: ignore[misc]
 

@@ -88,7 +88,7 @@ def slopes_of(
         columns.stop - columns.start,
         (entries.stop - entries.start) * heads,
     )
-    slopes = value.new_empty(strips, *room(keys, some), dtype=torch.float32)
+    slopes = value.new_empty(strips, *slope_shape(keys, some), dtype=torch.float32)
     weights = value.new_empty(strips, some, keys)
     tensors, numbers, flags = problem.given(value)
     slopes_kernel[(strips, -(-slopes.shape[2] // tiling.queries), -(-slopes.shape[1] // tile))](
@@ -101,7 +101,7 @@ def slopes_of(
     return slopes, weights
 
 
-def room(keys: int, queries: int) -> tuple[int, int]:
+def slope_shape(keys: int, queries: int) -> tuple[int, int]:
     """The shape of the slopes of some keys and queries, filled up to whole tiles."""
     return whole(keys, GRADIENT.keys), whole(queries, GRADIENT.queries)
 
@@ -127,7 +127,7 @@ def scores_backward(problem: Problem, slopes: Tensor) -> tuple[Tensor, Tensor, T
     sums = Sums.of(problem)
     for entries, rows, columns in problem.chunks():
         part = slopes[:, rows, columns].mT
-        filled = slopes.new_zeros(len(slopes), *room(*part.shape[1:]), dtype=torch.float32)
+        filled = slopes.new_zeros(len(slopes), *slope_shape(*part.shape[1:]), dtype=torch.float32)
         filled[:, : part.shape[1], : part.shape[2]] = part
         sums.add(filled, entries, rows, columns)
     return sums.gradients()

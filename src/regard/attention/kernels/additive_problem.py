@@ -15,7 +15,7 @@ from regard.attention.kernels.triton_available import TRITON_INTERPRETED
 
 # Slopes that the backward pass holds at a time: 128 MB of float32. What they say of the keys takes four times as much
 # where there are 128 hidden units, so where there are more, slopes are fewer.
-ROOM = 1 << 25
+BUDGET = 1 << 25
 EIGHT = 8  # hidden units are filled up to a multiple of it
 _FAR = 1 << 30  # where a band has no limit
 
@@ -162,12 +162,12 @@ class Problem:
         )
 
     def chunks(self) -> Iterator[tuple[slice, slice, slice]]:
-        """Entries of the batch, queries, and keys that they may look at, whose slopes fit in ROOM together."""
+        """Entries of the batch, queries, and keys that they may look at, whose slopes fit in BUDGET together."""
         (batch, heads, queries, _), keys, (low, high) = self.query.shape, self.key.shape[2], self.band
-        room = max(ROOM * 128 // (heads * max(self.query.shape[-1], 128)), 1)
-        tall = queries if room // keys >= queries else max(128, room // keys // 128 * 128)
-        wide = whole(room // tall, 128)
-        together = max(1, room // (keys * queries))
+        budget = max(BUDGET * 128 // (heads * max(self.query.shape[-1], 128)), 1)
+        tall = queries if budget // keys >= queries else max(128, budget // keys // 128 * 128)
+        wide = whole(budget // tall, 128)
+        together = max(1, budget // (keys * queries))
         for first, start in product(range(0, batch, together), range(0, queries, tall)):
             stop = min(start + tall, queries)
             begin, end = max(0, start + low) // 128 * 128, min(keys, stop + high)

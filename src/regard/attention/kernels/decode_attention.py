@@ -1,6 +1,6 @@
-"""Attention of a few queries over a room of keys, as a Triton kernel: a step of decoding.
+"""Attention of a few queries over a KV cache, as a Triton kernel: a step of decoding.
 
-A head of a source is one program. What each query may look at is added to its scores, and only the part of the room
+A head of a source is one program. What each query may look at is added to its scores, and only the part of the cache
 that is filled is read; how far that goes stands on the device, so that one record serves every step.
 """
 
@@ -104,7 +104,7 @@ def decode_attention(
 
     Without `added`, every query looks at all keys that are there.
 
-    `newest` are the keys and values of the queries themselves: they are put into the room, as the last that are filled,
+    `newest` are the keys and values of the queries themselves: they are put into the cache, as the last that are filled,
     and each is seen by its own query.
     """
     sources, heads, queries, width = query.shape

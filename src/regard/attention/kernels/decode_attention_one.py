@@ -1,4 +1,4 @@
-"""Attention of one query a head over the first keys of a room, as a Triton kernel: a step of greedy decoding.
+"""Attention of one query a head over the first keys of a KV cache, as a Triton kernel: a step of greedy decoding.
 
 A head of a source is one program. Nothing is multiplied by tensor cores: one row would leave them nearly empty, and the
 numbers would go through shared memory on their way.
@@ -85,7 +85,7 @@ def decode_attention_one(
 ) -> Float[Tensor, "s h 1 dv"]:
     """softmax(scale · QKᵀ) V over the first keys. A query that may look at nothing gets zeros.
 
-    `newest` are the key and value of the query itself: they are put into the room, as the last that is filled.
+    `newest` are the key and value of the query itself: they are put into the cache, as the last that is filled.
     """
     sources, heads, _, width = query.shape
     values = value.shape[-1]

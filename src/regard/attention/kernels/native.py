@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 
-MOST = 32  # words that `leading` can find
+MAX_LEADING = 32  # words that `leading` can find
 Level = Literal["baseline", "avx2", "avx512", "avx512vnni"]  # instruction sets, in the order of cpu.c
 LEVELS: tuple[Level, ...] = get_args(Level)
 LIBRARY = Path(__file__).with_name("kernels.so")

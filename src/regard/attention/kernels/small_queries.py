@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels
 
-MOST = 5  # queries a head: a beam of the usual width over one source
+MAX_QUERIES = 5  # queries a head: a beam of the usual width over one source
 
 
 def small_queries(

@@ -79,17 +79,17 @@ class UnpackedRow:
     call: Call
     value: Tensor
     reach: Reach
-    tidied: bool  # nothing unseen is left in it
+    sanitised: bool  # nothing unseen is left in it
 
 
 def in_rows(call: Call, value: Tensor, reach: Reach) -> list[UnpackedRow]:
     """A call over packed sequences as a few over padded ones. The band of its mask and a relative bias mean the same.
 
-    Filling is zeros and unused rows are given away, so nothing has to be tidied up; unless some sequence has nothing to
+    Filling is zeros and unused rows are given away, so nothing has to be sanitised up; unless some sequence has nothing to
     look at, or nobody to look at it, or positions do not see themselves.
     """
     packs = _packs(reach)
-    tidied = not packs.idle and (reach.low or 0) <= 0 <= (reach.high or 0)
+    sanitised = not packs.idle and (reach.low or 0) <= 0 <= (reach.high or 0)
     if call.query.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         raise ReplayError(
             f"rows as long as their longest sequence cannot be recorded and replayed: {intervals_refusal(call, reach)}"
@@ -102,7 +102,7 @@ def in_rows(call: Call, value: Tensor, reach: Reach) -> list[UnpackedRow]:
             replace(call, query=query.transpose(1, 2), key=key.transpose(1, 2), mask=None),
             value.transpose(1, 2),
             _limits(reach, packs, group, query, key),
-            tidied,
+            sanitised,
         )
         for group, query, key, value in zip(packs.groups, queries, keys, values, strict=True)
     ]

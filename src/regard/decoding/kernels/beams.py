@@ -70,7 +70,7 @@ def _leaders(
 @triton.jit
 @no_type_check
 def _grow(
-    AHEAD, AHEAD_TOKENS, AT, MOST, OVER, TOKENS, WRITTEN, TOPS, PARENTS, LIVE, LIVE_SCORES,
+    AHEAD, AHEAD_TOKENS, AT, LIMITS, OVER, TOKENS, WRITTEN, TOPS, PARENTS, LIVE, LIVE_SCORES,
     KEPT, KEPT_SCORES, KEPT_ENDS, STEPS, DIVISORS, LEAST, NEXT, words, sentences,
     EARLY: tl.constexpr, STOP: tl.constexpr, RISING: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr,
     S: tl.constexpr, C: tl.constexpr,
@@ -151,7 +151,7 @@ def _grow(
     alive = tl.where(going, grown, live) > float("-inf")
     tl.store(TOKENS + own, tl.where(alive, token, STOP), inside)
     tl.store(STEPS + sentence, tl.load(STEPS + sentence) + going.to(tl.int64))
-    most = tl.load(MOST + sentence)
+    most = tl.load(LIMITS + sentence)
     if RISING:  # noqa: SIM108  # two loads, of which one is compiled
         least = tl.load(LEAST + sentence)
     else:

@@ -41,7 +41,7 @@ def survey(LOGITS, words, FIRST: tl.constexpr, N: tl.constexpr):
 @triton.jit
 @no_type_check
 def _likeliest(
-    LOGITS, AT, MOST, OVER, TOKENS, WRITTEN, TOPS,
+    LOGITS, AT, LIMITS, OVER, TOKENS, WRITTEN, TOPS,
     row_step, rows, words, EARLY: tl.constexpr, FIRST: tl.constexpr, STOP: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
@@ -55,7 +55,7 @@ def _likeliest(
     top = best - base - tl.log(total)
     tl.store(TOPS + at * rows + row, tl.where(before, 0.0, top))
     tl.store(WRITTEN + at * rows + row, chosen)
-    over = before | (chosen == STOP) | (tl.load(MOST + row) <= at + 1)
+    over = before | (chosen == STOP) | (tl.load(LIMITS + row) <= at + 1)
     tl.store(OVER + row, over.to(tl.int8))
     tl.store(TOKENS + row, tl.where(over, STOP, chosen))
 

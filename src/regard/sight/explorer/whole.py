@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard.attention.call import Call
 from regard.sight.evidence import Question, Summary, Summing, ask
-from regard.sight.strips import ROOM, Strip
+from regard.sight.strips import CAPACITY, Strip
 
 CELLS = 1 << 22  # most cells kept of a head: twice sixteen megabytes
 
@@ -106,8 +106,10 @@ def whole_of(call: Call) -> Whole:
     """One pass over a call, at the lowest level whose cells are few enough to keep."""
     level = kept_level(call.extent.queries, call.extent.keys)
     blocks, summing = Blocking(call, level, level), Summing(call)
-    tall = max(ROOM // max(call.extent.keys, 1) >> level, 1) << level  # whole bands, which need no filling
-    ask(call, blocks, summing, room=tall * max(call.extent.keys, 1))
+    tall = (
+        max(CAPACITY // max(call.extent.keys, 1) >> level, 1) << level
+    )  # whole bands, which need no filling
+    ask(call, blocks, summing, capacity=tall * max(call.extent.keys, 1))
     return Whole(cells=blocks.answer(), summary=summing.answer())
 
 

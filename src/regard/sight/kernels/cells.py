@@ -15,7 +15,7 @@ def cells_kernel(
     query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
     heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     level, rows, columns, weights,
-    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr,
+    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
     """A tile of the rectangle. `query`, `key` and the ids of documents hold the chosen positions only."""
     queries, keys, scoring = sides(
@@ -29,7 +29,7 @@ def cells_kernel(
     batch, head, kv_head = heads_of(entry, scoring, False)
     row = y * TALL + tl.arange(0, TALL)
     column = x * SIZE + tl.arange(0, SIZE)
-    scores = exact(queries, keys, batch, head, kv_head, y * TALL, x * SIZE, TALL, SIZE, WIDTH, ROOM)
+    scores = exact(queries, keys, batch, head, kv_head, y * TALL, x * SIZE, TALL, SIZE, WIDTH, PADDED)
     i = tl.load(rows + row, mask=row < query_count, other=-1)
     j = tl.load(columns + column, mask=column < key_count, other=-1)
     mine = None

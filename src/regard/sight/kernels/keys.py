@@ -47,12 +47,12 @@ def gather(
     k, queries, keys, scoring, block, level, begin, end, got, band, edge, sums, cells, height, column,
     MASKED: tl.constexpr, MAP: tl.constexpr, BANDED: tl.constexpr, SEGMENTS: tl.constexpr, LANES: tl.constexpr,
     STAGES: tl.constexpr,
-    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
+    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """Loop over the queries from `begin` to `end`."""
     for start in tl.range(begin, end, SIZE, num_stages=STAGES):
         start = tl.multiple_of(start, SIZE)
-        scores = products(k, keys, queries, block, start, TALL, SIZE, WIDTH, ROOM, EXACT)
+        scores = products(k, keys, queries, block, start, TALL, SIZE, WIDTH, PADDED, EXACT)
         row = start + tl.arange(0, SIZE)
         total = tl.load(level + row, mask=row < queries.count, other=0.0) if MASKED else tl.load(level + row)
         scores = biased(scores, scoring, block.slope, row[None, :], block.position[:, None])
@@ -96,7 +96,7 @@ def keys_kernel(
     query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
     heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     beside, level, received, cells, height, width,
-    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
+    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, EXACT: tl.constexpr,
     MAP: tl.constexpr, BANDED: tl.constexpr, SEGMENTS: tl.constexpr, LANES: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """What TALL keys get from the queries of one head. MAP: 0 none, bands of queries 1 of whole tiles, 2 at most two in
@@ -107,7 +107,7 @@ def keys_kernel(
         heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     )  # fmt: skip
     block = owned(keys, queries, scoring, None, beside, True, TALL, SIZE)
-    k = own_tile(keys, block, TALL, WIDTH, ROOM, EXACT)
+    k = own_tile(keys, block, TALL, WIDTH, PADDED, EXACT)
     got = tl.zeros([TALL, LANES], tl.float32)
     sums = tl.zeros([TALL, LANES], tl.float32)
     band = 0  # not read without a map
@@ -126,7 +126,7 @@ def keys_kernel(
         got, band, edge, sums = gather(
             k, queries, keys, scoring, block, level, begin, end, got, band, edge, sums, place, height, column,
             part != 1, MAP, BANDED, SEGMENTS, LANES, STAGES,
-            TALL, SIZE, WIDTH, ROOM, EXACT,
+            TALL, SIZE, WIDTH, PADDED, EXACT,
         )  # fmt: skip
     if MAP > 0:  # noqa: SIM102  # the one is known to the compiler, the other is not
         if (block.stop > block.start) & (band < height):

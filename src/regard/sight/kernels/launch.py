@@ -20,14 +20,14 @@ from regard.sight.kernels.tilings import (
     Pass,
     bands_in_tiles,
     columns_in_tile,
-    room_of,
+    padded_width,
     tiling_of,
 )
 from regard.sight.kernels.top_bunches import sift_kernel
 
 CACHED = 16 * 2**20  # bytes of keys, of the 60 MB that the cache of an H200 holds
 FEW = 8  # top keys for which bunches are kept
-MOST = 64  # top keys in a list: more would not fit into the registers
+MAX_TOP = 64  # top keys in a list: more would not fit into the registers
 _GRAIN = 16  # keys whose masses a warp can sum alone
 
 
@@ -96,7 +96,7 @@ def look(
         if few:
             sift_kernel[_grid(call, one)](
                 *_shared(call), rows.level, bunch, rows.keys, rows.weights,
-                TALL=one, BUNCH=tiling.size // (tiling.parts * _lanes(call)), WIDTH=call.query.shape[-1], ROOM=room_of(call),
+                TALL=one, BUNCH=tiling.size // (tiling.parts * _lanes(call)), WIDTH=call.query.shape[-1], PADDED=padded_width(call),
                 TOP=top, SLOTS=slots, LANES=_lanes(call), num_warps=1,
             )  # fmt: skip
     return rows
@@ -145,7 +145,7 @@ def collect(
 
 def fits_single_pass(call: KernelCall, size: tuple[int, int] | None) -> bool:
     """Whether one pass is enough, given the log-sum-exp: in 16 bits, and with a map whose cells are of whole tiles."""
-    if exact(call) or room_of(call) > 128:
+    if exact(call) or padded_width(call) > 128:
         return False
     queries, keys = call.query.shape[-2], call.key.shape[-2]
     return size is None or not (queries % (size[0] * 64) or keys % (size[1] * 64))
@@ -201,7 +201,7 @@ def cut(
     with _device_of(weights):
         cells_kernel[grid](
             *_shared(few), level, rows, columns, weights,
-            TALL=tile, SIZE=tile, WIDTH=few.query.shape[-1], ROOM=room_of(few),
+            TALL=tile, SIZE=tile, WIDTH=few.query.shape[-1], PADDED=padded_width(few),
         )  # fmt: skip
     return weights
 
@@ -235,7 +235,12 @@ def _shared(
 
 def _compiled(call: KernelCall, tiling: EvidenceTiling) -> dict[str, Any]:
     """What kernels that loop over tiles are compiled for."""
-    sizes = {"TALL": tiling.tall, "SIZE": tiling.size, "WIDTH": call.query.shape[-1], "ROOM": room_of(call)}
+    sizes = {
+        "TALL": tiling.tall,
+        "SIZE": tiling.size,
+        "WIDTH": call.query.shape[-1],
+        "PADDED": padded_width(call),
+    }
     return {**sizes, "STAGES": tiling.stages, "num_warps": tiling.warps, "maxnreg": tiling.registers}
 
 
@@ -271,5 +276,5 @@ def _descriptor(tensor: Tensor, call: KernelCall, tiling: EvidenceTiling) -> Ten
     size, strides = tensor.element_size(), tensor.stride()[:3]
     if not tiling.described or tensor.data_ptr() % 16 or any(s * size % 16 or s == 0 for s in strides):
         return None
-    block = [1, 1, tiling.size, room_of(call)]
+    block = [1, 1, tiling.size, padded_width(call)]
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)

@@ -23,7 +23,7 @@ def answer(
     """
     looking = [q for q in questions if isinstance(q, Looking)]
     receiving = [q for q in questions if isinstance(q, Receiving)]
-    ranking = [q for q in questions if isinstance(q, Ranking) and q.count <= launch.MOST]
+    ranking = [q for q in questions if isinstance(q, Ranking) and q.count <= launch.MAX_TOP]
     pooling = [q for q in questions if isinstance(q, Pooling)]
     answered = {id(q) for q in (*looking, *receiving, *ranking, *pooling)}
     left = [q for q in questions if id(q) not in answered]

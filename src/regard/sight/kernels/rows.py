@@ -53,12 +53,12 @@ def look(
     q, queries, keys, scoring, block, known, begin, end, m, l, t, best, other, where,
     MASKED: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, PARTS: tl.constexpr, LANES: tl.constexpr,
     KNOWN: tl.constexpr, STAGES: tl.constexpr,
-    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
+    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """Loop over the keys from `begin` to `end`."""
     for start in tl.range(begin, end, SIZE, num_stages=STAGES):
         start = tl.multiple_of(start, SIZE)
-        scores = products(q, queries, keys, block, start, TALL, SIZE, WIDTH, ROOM, EXACT)
+        scores = products(q, queries, keys, block, start, TALL, SIZE, WIDTH, PADDED, EXACT)
         column = start + tl.arange(0, SIZE)
         scale = scoring.scale
         if MASKED or block.slope is not None or TOP > 0:
@@ -96,7 +96,7 @@ def rows_kernel(
     query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
     heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     beside, positions, level, entropy, peak, top_keys, top_weights, bunch,
-    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
+    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, EXACT: tl.constexpr,
     TOP: tl.constexpr, SLOTS: tl.constexpr, PARTS: tl.constexpr, LANES: tl.constexpr, KNOWN: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
@@ -110,7 +110,7 @@ def rows_kernel(
         heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     )  # fmt: skip
     block = owned(queries, keys, scoring, positions, beside, False, TALL, SIZE)
-    q = own_tile(queries, block, TALL, WIDTH, ROOM, EXACT)
+    q = own_tile(queries, block, TALL, WIDTH, PADDED, EXACT)
     at = block.entry.to(tl.int64) * query_count + block.row
     known = 0.0  # not read unless KNOWN
     if KNOWN and PARTS == 0:
@@ -130,7 +130,7 @@ def rows_kernel(
         m, l, t, best, other, where = look(
             q, queries, keys, scoring, block, known, begin, end, m, l, t, best, other, where,
             part != 1, TOP, SLOTS, PARTS, LANES, KNOWN, STAGES,
-            TALL, SIZE, WIDTH, ROOM, EXACT,
+            TALL, SIZE, WIDTH, PADDED, EXACT,
         )  # fmt: skip
     largest = tl.max(m, 1)
     if not KNOWN:
@@ -147,7 +147,7 @@ def rows_kernel(
             tl.store(peak + at, tl.where(looking, 1.0 / total, 0.0), mask=block.real)
         else:
             store_list(
-                queries, keys, scoring, block, looking, here, best, where, peak, top_keys, top_weights, at, TOP, SLOTS, TALL, WIDTH, ROOM
+                queries, keys, scoring, block, looking, here, best, where, peak, top_keys, top_weights, at, TOP, SLOTS, TALL, WIDTH, PADDED
             )  # fmt: skip
     elif PARTS == 0:
         here = tl.load(level + at, mask=block.real, other=0.0)

@@ -13,12 +13,12 @@ HIDDEN = tl.constexpr(-1.0e30)  # finite, so that 0 · score is 0 and not NaN
 
 @triton.jit
 @no_type_check
-def load_tile(side, descriptor, batch, head, start, SIZE: tl.constexpr, width, ROOM: tl.constexpr, skip=0):
+def load_tile(side, descriptor, batch, head, start, SIZE: tl.constexpr, width, PADDED: tl.constexpr, skip=0):
     """Positions start … start + SIZE of a side; zeros from its end on, and from `width` on."""
     if descriptor is not None:
-        return descriptor.load([batch, head, start, 0]).reshape(SIZE, ROOM)
+        return descriptor.load([batch, head, start, 0]).reshape(SIZE, PADDED)
     rows = tl.arange(0, SIZE)
-    parts = tl.arange(0, ROOM)
+    parts = tl.arange(0, PADDED)
     first = (
         side.pointer
         + skip
@@ -32,29 +32,29 @@ def load_tile(side, descriptor, batch, head, start, SIZE: tl.constexpr, width, R
 
 @triton.jit
 @no_type_check
-def own_tile(side, block, TALL: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr):
+def own_tile(side, block, TALL: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, EXACT: tl.constexpr):
     """What the program owns, loaded once; nothing where products are exact."""
     if EXACT:
         return 0
     else:
-        return load_tile(side, None, block.batch, block.head, block.index * TALL, TALL, WIDTH, ROOM)
+        return load_tile(side, None, block.batch, block.head, block.index * TALL, TALL, WIDTH, PADDED)
 
 
 @triton.jit
 @no_type_check
 def products(
     owned_tile, side, others, block, begin,
-    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, EXACT: tl.constexpr,
+    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """The products of what the program owns with the others from `begin` on."""
     if EXACT:
         start = block.index * TALL
         return exact(
-            side, others, block.batch, block.head, block.other_head, start, begin, TALL, SIZE, WIDTH, ROOM
+            side, others, block.batch, block.head, block.other_head, start, begin, TALL, SIZE, WIDTH, PADDED
         )
     else:
         other = load_tile(
-            others, others.descriptor, block.batch, block.other_head, begin, SIZE, WIDTH, ROOM
+            others, others.descriptor, block.batch, block.other_head, begin, SIZE, WIDTH, PADDED
         )  # fmt: skip
         return tl.dot(owned_tile, tl.trans(other))
 
@@ -63,11 +63,11 @@ def products(
 @no_type_check
 def exact(
     side, others, batch, head, other_head, start, other_start,
-    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr,
+    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
     """Products in true float32, not in tf32, 16 columns at a time: whole rows would fill the registers."""
     found = tl.zeros([TALL, SIZE], tl.float32)
-    for at in range(0, ROOM, 16):  # not unrolled, which would compile for minutes
+    for at in range(0, PADDED, 16):  # not unrolled, which would compile for minutes
         a = load_tile(side, None, batch, head, start, TALL, WIDTH - at, 16, at)
         b = load_tile(others, None, batch, other_head, other_start, SIZE, WIDTH - at, 16, at)
         found = tl.dot(a.to(tl.float32), tl.trans(b.to(tl.float32)), found, input_precision="ieee")

@@ -81,12 +81,12 @@ def shown(column, keys, scoring, block):
 def go_over(
     q, level, keys, scoring, block, begin, end, fixed, received, cells, wide, m, t, held, edge, cell,
     MASKED: tl.constexpr, MAP: tl.constexpr, DOWN: tl.constexpr, SIDES: tl.constexpr, STAGES: tl.constexpr,
-    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr,
+    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
     """Loop over the keys from `begin` to `end`."""
     for start in tl.range(begin, end, SIZE, num_stages=STAGES):
         start = tl.multiple_of(start, SIZE)
-        k = load_tile(keys, keys.descriptor, block.batch, block.other_head, start, SIZE, WIDTH, ROOM)
+        k = load_tile(keys, keys.descriptor, block.batch, block.other_head, start, SIZE, WIDTH, PADDED)
         column = start + tl.arange(0, SIZE)
         scores = biased(tl.dot(k, tl.trans(q)), scoring, block.slope, block.row[None, :], column[:, None])
         below = scores - level[None, :]
@@ -128,7 +128,7 @@ def single_pass_kernel(
     query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
     heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     beside, level, entropy, peak, received, cells, height, width, fixed,
-    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr,
+    TALL: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,
     MAP: tl.constexpr, DOWN: tl.constexpr, SIDES: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Everything about TALL queries of one head, and what they give to its keys."""
@@ -147,7 +147,7 @@ def single_pass_kernel(
         if highest - lowest < TALL - 1:  # queries that may not look give nothing
             open_start = start
             open_stop = start
-    q = own_tile(queries, block, TALL, WIDTH, ROOM, False)
+    q = own_tile(queries, block, TALL, WIDTH, PADDED, False)
     known = tl.load(level + block.row, mask=block.real, other=0.0)
     known = tl.where(known == -float("inf"), 0.0, known)
     m = tl.full([DOWN, 8, TALL], HIDDEN, tl.float32)
@@ -174,7 +174,7 @@ def single_pass_kernel(
         ):
             m, t, held, edge, cell = go_over(
                 q, known, keys, scoring, block, begin, end, fixed, received, cells, wide, m, t, held, edge, cell,
-                part != 1, MAP, DOWN, SIDES, STAGES, TALL, SIZE, WIDTH, ROOM,
+                part != 1, MAP, DOWN, SIDES, STAGES, TALL, SIZE, WIDTH, PADDED,
             )  # fmt: skip
     if MAP:  # noqa: SIM102  # the one is known to the compiler, the other is not
         if edge <= key_count:

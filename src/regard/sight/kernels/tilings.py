@@ -58,11 +58,11 @@ def tiling_of(call: KernelCall, kind: Pass, size: tuple[int, int] | None = None)
     tall, wide = (128, 128) if size is None else (queries // size[0], keys // size[1])
     if call.query.dtype == torch.float32:
         return EvidenceTiling(tall=64, size=32, warps=4, stages=2, described=False)
-    if room_of(call) > 128:
+    if padded_width(call) > 128:
         return _of(64, min(64, _within(tall)), 4, 2)
     if kind == "map" and _within(tall) == 64:
         kind = "bands"
-    measured = MEASURED[kind, 128 if room_of(call) == 128 else 64]
+    measured = MEASURED[kind, 128 if padded_width(call) == 128 else 64]
     found = measured[0 if call.high is None else -1]
     if kind in ("top", "top, given"):
         long = keys > PAIRED
@@ -79,7 +79,7 @@ def _within(band: int) -> int:
     return next((size for size in (128, 64, 32) if band >= size), 16)
 
 
-def room_of(call: KernelCall) -> int:
+def padded_width(call: KernelCall) -> int:
     """Numbers of a query in a tile: a power of two."""
     return max(16, 1 << (call.query.shape[-1] - 1).bit_length())
 

@@ -96,7 +96,7 @@ def sift_kernel(
     query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
     heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
     level, bunch, top_keys, top_weights,
-    TALL: tl.constexpr, BUNCH: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr, TOP: tl.constexpr,
+    TALL: tl.constexpr, BUNCH: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, TOP: tl.constexpr,
     SLOTS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The top keys among the bunches that were left of TALL queries."""
@@ -120,7 +120,7 @@ def sift_kernel(
         slope = tl.load(slopes + entry)
     keys_here = key + batch.to(tl.int64) * stride_kb + kv_head.to(tl.int64) * stride_kh
     COUNT: tl.constexpr = SLOTS * BUNCH
-    STEP: tl.constexpr = ROOM if ROOM * COUNT < 2048 else 2048 // COUNT  # numbers of a key at a time
+    STEP: tl.constexpr = PADDED if PADDED * COUNT < 2048 else 2048 // COUNT  # numbers of a key at a time
     candidate = tl.arange(0, COUNT)
     within = candidate % BUNCH
     within = (within // 2) * (2 * LANES) + within % 2  # as a tensor core deals out columns
@@ -133,7 +133,7 @@ def sift_kernel(
         theirs = tl.load(key_ids + documents * key_count + column, mask=met, other=-1)
         met = met & (theirs == mine[:, None]) & (theirs >= 0)
     products = tl.zeros([TALL, COUNT, STEP], tl.float32)
-    for begin in tl.static_range(0, ROOM, STEP):
+    for begin in tl.static_range(0, PADDED, STEP):
         of_query = load_tile(queries, None, batch, head, block * TALL, TALL, WIDTH - begin, STEP, begin)
         parts = begin + tl.arange(0, STEP)[None, None, :]
         at_keys = keys_here + column.to(tl.int64)[:, :, None] * stride_kn + parts

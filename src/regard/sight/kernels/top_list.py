@@ -46,7 +46,7 @@ def insert(scores, tops, start, best, where, LANES: tl.constexpr, SLOTS: tl.cons
 @no_type_check
 def store_list(
     queries, keys, scoring, block, looking, level, best, where, peak, top_keys, top_weights, at,
-    TOP: tl.constexpr, SLOTS: tl.constexpr, TALL: tl.constexpr, WIDTH: tl.constexpr, ROOM: tl.constexpr,
+    TOP: tl.constexpr, SLOTS: tl.constexpr, TALL: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
     """Sort and store the lists, and the peak. Scores are computed again, since some of their bits carried a number."""
     slots = tl.arange(0, SLOTS)[None, :]
@@ -59,7 +59,7 @@ def store_list(
         chosen = tl.max(tl.where(slots == slot, where, -1), 1)
         found = (chosen >= 0) & looking
         score = tl.zeros([TALL], tl.float32)
-        for first in range(0, ROOM, 16):
+        for first in range(0, PADDED, 16):
             of_query = load_tile(
                 queries, None, block.batch, block.head, block.index * TALL, TALL, WIDTH - first, 16, first
             )  # fmt: skip

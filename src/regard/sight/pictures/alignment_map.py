@@ -14,7 +14,7 @@ from regard.sight.pictures.heatmap import Heatmap, heatmap
 from regard.sight.pictures.scene import NOTE, Box, Circle, Drawing, Label, Mark, Scene, page
 
 Pairs = Iterable[tuple[int, int]]
-MOST = 256  # words: beyond, no mark is seen in its cell
+MAX_WORDS = 256  # words: beyond, no mark is seen in its cell
 _LEGEND = 30.0
 
 
@@ -76,9 +76,9 @@ def alignment_map(
     linked to its heaviest source word. Sure pairs have a solid outline, possible ones a dashed one.
     """
     values = amounts("weights", weights)
-    if max(len(targets), len(sources)) > MOST:
+    if max(len(targets), len(sources)) > MAX_WORDS:
         raise RegardError(
-            f"{len(targets)} target and {len(sources)} source words: an alignment shows at most {MOST} of each"
+            f"{len(targets)} target and {len(sources)} source words: an alignment shows at most {MAX_WORDS} of each"
         )
     picture = heatmap(values, targets, sources, title=title, note=note, top=top)
     if links is None:

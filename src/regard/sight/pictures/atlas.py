@@ -15,7 +15,7 @@ from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import amount, plain
 from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Pixels, Scene, head, page
 
-MOST = (48, 64)  # layers and heads on one page
+MAX_MAPS = (48, 64)  # layers and heads on one page
 _CELLS = 512  # along an edge of a map
 _PAGE, _LARGEST, _SMALLEST = 760.0, 88.0, 24.0
 
@@ -127,12 +127,12 @@ def atlas(
     each map has its own darkest colour; with it, all share one: the weight `top`.
     """
     found = tuple(amounts("maps", each) for each in maps)
-    if not 1 <= len(found) <= MOST[0]:
-        raise RegardError(f"{len(found)} layers: an atlas shows 1 to {MOST[0]}; choose some")
+    if not 1 <= len(found) <= MAX_MAPS[0]:
+        raise RegardError(f"{len(found)} layers: an atlas shows 1 to {MAX_MAPS[0]}; choose some")
     for index, each in enumerate(found):
-        if each.ndim != 3 or not each.size or len(each) > MOST[1] or max(each.shape[1:]) > _CELLS:
+        if each.ndim != 3 or not each.size or len(each) > MAX_MAPS[1] or max(each.shape[1:]) > _CELLS:
             raise RegardError(
-                f"the maps of layer {index} are {each.shape}: give [heads, height, width], at most {MOST[1]} heads "
+                f"the maps of layer {index} are {each.shape}: give [heads, height, width], at most {MAX_MAPS[1]} heads "
                 f"and {_CELLS} cells along an edge; layer.map(24, 24) pools them"
             )
     most = max(map(len, found))

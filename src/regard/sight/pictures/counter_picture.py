@@ -21,7 +21,7 @@ from regard.sight.pictures.font import length
 from regard.sight.pictures.panels import Panels
 from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Scene, Stroke, head, page
 
-MOST = 32  # samples
+MAX_SAMPLES = 32  # samples
 _CELL, _APART = 40.0, 20.0
 _NUMBER = 16.0  # the row of weights
 _REACH = 24.0  # the longest bar of a value, up or down
@@ -139,8 +139,8 @@ def counting(
     sends, which is what the answer depends on, with the middle of the two at 0.
     """
     sequences, labels = (batch.inputs, batch.labels) if isinstance(batch, Labelled) else (batch, None)
-    if not 1 <= len(sequences) <= MOST:
-        raise RegardError(f"{len(sequences)} samples: a picture shows from 1 to {MOST}")
+    if not 1 <= len(sequences) <= MAX_SAMPLES:
+        raise RegardError(f"{len(sequences)} samples: a picture shows from 1 to {MAX_SAMPLES}")
     with torch.no_grad():
         values = model.values(sequences).double()
         picture = Counting(

@@ -17,7 +17,7 @@ from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import amount, plain
 from regard.sight.pictures.scene import MARGIN, Box, CellGrid, Drawing, Label, Mark, Pixels, Scene, head, page
 
-MOST = 2048  # cells along an edge: beyond, no screen shows them apart
+MAX_CELLS = 2048  # cells along an edge: beyond, no screen shows them apart
 _LARGEST, _PICTURE = 36, 600  # a cell, and all of them together
 _PALE = 0.6  # how dark the darkest grey is
 
@@ -170,9 +170,9 @@ def heatmap(
             f"weights {values.shape} for {len(queries)} queries and {len(keys)} keys: give one matrix [queries, keys], "
             "of one of the batch and one head, with one token a row and one a column"
         )
-    if not values.size or max(values.shape) > MOST:
+    if not values.size or max(values.shape) > MAX_CELLS:
         raise RegardError(
-            f"weights {values.shape}: a picture has from 1 to {MOST} queries and keys; choose or pool"
+            f"weights {values.shape}: a picture has from 1 to {MAX_CELLS} queries and keys; choose or pool"
         )
     given = allowed.detach().cpu().numpy() if isinstance(allowed, Tensor) else allowed
     seen = np.ones(values.shape, dtype=bool) if given is None else np.asarray(given)

@@ -18,7 +18,7 @@ from regard.sight.pictures.labels import amount, plain
 from regard.sight.pictures.photo import Photo, photo
 from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Pixels, Scene, head, page
 
-MOST = 64  # words
+MAX_WORDS = 64  # words
 _PAGE, _LARGEST, _SEVERAL = 760.0, 360.0, 170.0  # widths: of a page, of a single picture, of one of several
 _TEXT, _SMALL, _GAP = 15.0, 10.5, 12.0
 _WIDE = 2.5  # how many times wider than high a picture is that has a row of its own
@@ -152,10 +152,10 @@ def overlay(
     values = amounts("weights", weights)
     count = None if words is None else len(words)
     values = _grids(values if words is not None else values[None], grid, special)
-    if values.ndim != 3 or not values.size or len(values) > MOST or count not in (None, len(values)):
+    if values.ndim != 3 or not values.size or len(values) > MAX_WORDS or count not in (None, len(values)):
         raise RegardError(
             f"weights {np.shape(weights)} for {'an image' if count is None else f'{count} words'}: give [rows, "
-            f"columns], or with 1 to {MOST} words [words, rows, columns]; a flat list needs grid=(rows, columns)"
+            f"columns], or with 1 to {MAX_WORDS} words [words, rows, columns]; a flat list needs grid=(rows, columns)"
         )
     if not 0 <= alpha <= 1:
         raise RegardError(f"alpha={alpha}: give a number from 0 (not darkened) to 1 (dark)")

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.errors import RegardError
 from regard.sight.layer import Layer
-from regard.sight.pictures.atlas import MOST, Atlas, atlas
+from regard.sight.pictures.atlas import MAX_MAPS, Atlas, atlas
 from regard.sight.seen import Seen
 
 
@@ -19,16 +19,16 @@ def overview(seen: Seen | Layer, *, cells: int = 24, entry: int = 0, title: str 
     every = [seen] if isinstance(seen, Layer) else list(seen.layers)
     if not every:
         raise RegardError("no attention call was seen, so there is nothing to show")
-    shown = every[: MOST[0]]
+    shown = every[: MAX_MAPS[0]]
     maps = [_entry(layer, layer.map(cells, cells), entry, 2) for layer in shown]
     spread = [_entry(layer, layer.entropy, entry, 1).float().mean(-1) for layer in shown]
     heads = max(map(len, maps))
     left_out = [f"{len(shown)} of {len(every)} calls"] if len(every) > len(shown) else []
-    left_out += [f"{MOST[1]} of {heads} heads"] if heads > MOST[1] else []
+    left_out += [f"{MAX_MAPS[1]} of {heads} heads"] if heads > MAX_MAPS[1] else []
     return atlas(
-        [each[: MOST[1]] for each in maps],
+        [each[: MAX_MAPS[1]] for each in maps],
         layers=short([layer.name for layer in shown]),
-        numbers=[each[: MOST[1]].clamp_min(0) for each in spread],
+        numbers=[each[: MAX_MAPS[1]].clamp_min(0) for each in spread],
         measure="mean entropy in nats",
         title=title,
         note=", ".join(["rows: calls, columns: heads", *left_out]),

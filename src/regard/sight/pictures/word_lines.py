@@ -18,7 +18,7 @@ from regard.sight.pictures.font import length
 from regard.sight.pictures.labels import amount, plain
 from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Ribbon, Scene, head, page
 
-MOST = 128  # words on a side
+MAX_WORDS = 128  # words on a side
 _FULL = 20_000  # lines: beyond, none is seen
 _TEXT, _ROW, _SPAN = 15.0, 27.0, 250.0
 _THICK = 6.5  # the line of the heaviest weight
@@ -163,9 +163,9 @@ def lines(
             f"weights {values.shape} for {len(queries)} queries and {len(keys)} keys: give [queries, keys] or "
             "[heads, queries, keys]"
         )
-    if not values.size or max(values.shape[1:]) > MOST or len(values) > len(HUES):
+    if not values.size or max(values.shape[1:]) > MAX_WORDS or len(values) > len(HUES):
         raise RegardError(
-            f"weights {values.shape}: lines are drawn for 1 to {len(HUES)} heads and 1 to {MOST} words; choose some"
+            f"weights {values.shape}: lines are drawn for 1 to {len(HUES)} heads and 1 to {MAX_WORDS} words; choose some"
         )
     heads = [f"head {h}" for h in range(len(values))] if heads is None else heads
     names = [plain(name, 32) for name in heads]
