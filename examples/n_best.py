@@ -57,9 +57,9 @@ with TemporaryDirectory() as folder:
 
 best = translator.hypotheses(["you are late today"], beam=4, count=4)[0]
 for each in best:
-    print(f"{each.score:8.2f}  p = {math.exp(each.logprob):.2f}  {each.text}")
+    print(f"{each.ranking:8.2f}  p = {math.exp(each.log_probability):.2f}  {each.text}")
 
 # What the search says of its texts is what forced decoding says of them.
 scores = translator.score(["you are late today"] * 4, [each.text for each in best])
-apart = max(abs(score - each.logprob) for score, each in zip(scores, best, strict=True))
+apart = max(abs(score - each.log_probability) for score, each in zip(scores, best, strict=True))
 print("scored again, the same to 1e-3:", apart < 1e-3)

@@ -45,12 +45,12 @@ from regard import (
     keep,
     lengths,
     load,
+    log_probabilities,
     lookup,
     packed,
     prefix,
     sample,
     scale_head,
-    score,
     stream,
     watch,
     weigh,
@@ -284,7 +284,7 @@ def models() -> dict[str, tuple[Door, dict[str, Any]]]:
             ),
             f"{name} config": (type(model), NO_BATCH),
             f"{name} greedy": (lambda bad, model=model: greedy(model, bad, limits=3), NO_BATCH),
-            f"{name} score": (lambda bad, model=model: score(model, bad), NO_BATCH),
+            f"{name} score": (lambda bad, model=model: log_probabilities(model, bad), NO_BATCH),
         }
     language, classifier, counter = (made()[name] for name in ("language", "classifier", "counter"))
     vision, captioner, hearing = (made()[name] for name in ("vision", "captioner", "hearing"))
@@ -357,8 +357,8 @@ def decoding() -> dict[str, tuple[Door, dict[str, Any]]]:
         "sample numbers": (lambda bad: drawn(numbers=bad), {**STRANGE, **BARE, **FLOATS, "int": 3}),
         "stream model": (lambda bad: list(stream(bad, source, limits=3, seed=0)), NO_BATCH),
         "stream seed": (lambda bad: list(stream(model, source, limits=3, seed=bad)), NO_WHOLE),
-        "score model": (lambda bad: score(bad, source), NO_BATCH),
-        "score batch": (lambda bad: score(model, bad), NO_BATCH),
+        "score model": (lambda bad: log_probabilities(bad, source), NO_BATCH),
+        "score batch": (lambda bad: log_probabilities(model, bad), NO_BATCH),
     }
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from regard.attention.weights import lookup as lookup
     from regard.attention.weights import weigh as weigh
     from regard.decoding.beam import beam as beam
-    from regard.decoding.forced import score as score
+    from regard.decoding.forced import log_probabilities as log_probabilities
     from regard.decoding.greedy import greedy as greedy
     from regard.decoding.hypothesis import Hypothesis as Hypothesis
     from regard.decoding.sampling import sample as sample
@@ -105,7 +105,7 @@ _HOMES = {
     "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
     "attention.weights": ["lookup", "weigh"],
     "decoding.beam": ["beam"],
-    "decoding.forced": ["score"],
+    "decoding.forced": ["log_probabilities"],
     "decoding.greedy": ["greedy"],
     "decoding.hypothesis": ["Hypothesis"],
     "decoding.sampling": ["sample"],

@@ -81,7 +81,7 @@ def test_translate_gives_the_best_few_with_scores(capsys, runs):
 def test_translate_speaks_json(capsys, runs):
     told = json.loads(said(capsys, "translate", runs / "numbers", "ten", "--json", "--beam", "2"))
     assert told["source"] == "ten"
-    assert told["translations"][0].keys() == {"text", "score", "logprob"}
+    assert told["translations"][0].keys() == {"text", "ranking", "log_probability"}
 
 
 @pytest.mark.parametrize("name", ["looked.png", "looked.svg"])
@@ -95,7 +95,7 @@ def test_score_is_what_the_model_says(capsys, runs):
     expected = load(runs / "numbers").score(["one", "two"], ["un", "deux"])
     assert float(said(capsys, "score", runs / "numbers", "one", "un")) == pytest.approx(expected[0], abs=1e-3)
     done = piped(b"one\tun\ntwo\tdeux\n", "score", runs / "numbers", "--json")
-    assert [json.loads(line)["logprob"] for line in done.stdout.splitlines()] == pytest.approx(
+    assert [json.loads(line)["log_probability"] for line in done.stdout.splitlines()] == pytest.approx(
         expected, abs=1e-3
     )
     assert float(said(capsys, "score", runs / "letters", "line 1")) < 0

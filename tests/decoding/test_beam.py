@@ -22,7 +22,7 @@ def wu(logprob: float, length: int, penalty: float) -> float:
 
 
 def told(hypotheses: list[Hypothesis]) -> list[Text]:
-    return [(each.tokens, pytest.approx(each.score, abs=1e-5), each.finished) for each in hypotheses]
+    return [(each.tokens, pytest.approx(each.ranking, abs=1e-5), each.finished) for each in hypotheses]
 
 
 def slow_beam(
@@ -88,7 +88,7 @@ def test_size_one_is_greedy(penalty: float) -> None:
     found = beam(model, batch, size=1, limits=limits, penalty=penalty)
     for (ours,), theirs in zip(found, greedy(model, batch, limits=limits), strict=True):
         assert (ours.tokens, ours.finished) == (theirs.tokens, theirs.finished)
-        assert ours.logprob == pytest.approx(theirs.logprob, abs=1e-5)
+        assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-5)
 
 
 def test_the_order_of_a_batch_does_not_matter() -> None:
@@ -134,7 +134,7 @@ def test_a_negative_penalty_keeps_a_sentence_going_for_the_next_length() -> None
 
     ((best,),) = beam(Toy(logits), Sequences.of([[4, END]]), size=2, limits=50, penalty=-1.0)
     assert best.tokens == [4]
-    assert best.score == pytest.approx(math.log(0.7) * 7 / 6)
+    assert best.ranking == pytest.approx(math.log(0.7) * 7 / 6)
 
 
 def test_finished_sentences_leave_the_batch() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard import RegardError
 from regard.data.batches import END, START, Pairs, Sequences
 from regard.decoding.beam import beam
-from regard.decoding.forced import score
+from regard.decoding.forced import log_probabilities
 from regard.decoding.sampling import sample
 from regard.models.language import LanguageConfig, LanguageModel
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
@@ -55,12 +55,12 @@ def test_a_beams_texts_are_scored_as_the_beam_did() -> None:
     found = beam(Toy(model.of), Sequences.of(sources(11)), size=3, limits=7, count=2)
     hypotheses = [(s, each) for s, both in zip(sources(11), found, strict=True) for each in both]
     targets = [[*each.tokens, *[END] * each.finished] for _, each in hypotheses]
-    scored = score(model, Pairs(Sequences.of([s for s, _ in hypotheses]), Sequences.of(targets)))
+    scored = log_probabilities(model, Pairs(Sequences.of([s for s, _ in hypotheses]), Sequences.of(targets)))
     assert len({len(target) for target in targets}) > 1
     for (_, hypothesis), target, ours in zip(hypotheses, targets, scored, strict=True):
-        assert ours.logprob == pytest.approx(hypothesis.logprob, abs=1e-5)
+        assert ours.log_probability == pytest.approx(hypothesis.log_probability, abs=1e-5)
         assert len(ours.tokens) == len(target)
-        assert ours.logprob == sum(ours.tokens)
+        assert ours.log_probability == sum(ours.tokens)
     assert model.training
 
 
@@ -83,9 +83,11 @@ def test_a_translator_in_training_scores_what_it_decoded(name: str) -> None:
     found = beam(model, Sequences.of(texts), size=3, limits=6, count=3)
     hypotheses = [(source, each) for source, best in zip(texts, found, strict=True) for each in best]
     targets = [[*each.tokens, *[END] * each.finished] for _, each in hypotheses]
-    scored = score(model, Pairs(Sequences.of([source for source, _ in hypotheses]), Sequences.of(targets)))
-    expected = [each.logprob for _, each in hypotheses]
-    assert [each.logprob for each in scored] == pytest.approx(expected, abs=1e-4)
+    scored = log_probabilities(
+        model, Pairs(Sequences.of([source for source, _ in hypotheses]), Sequences.of(targets))
+    )
+    expected = [each.log_probability for _, each in hypotheses]
+    assert [each.log_probability for each in scored] == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_language_model_in_training_scores_what_it_wrote() -> None:
@@ -95,13 +97,15 @@ def test_a_language_model_in_training_scores_what_it_wrote() -> None:
     texts = [
         [*prompt, *each.tokens, *[END] * each.finished] for prompt, each in zip(prompts, found, strict=True)
     ]
-    for prompt, each, scored in zip(prompts, found, score(model, Sequences.of(texts)), strict=True):
-        assert sum(scored.tokens[len(prompt) - 1 :]) == pytest.approx(each.logprob, abs=1e-4)
+    for prompt, each, scored in zip(
+        prompts, found, log_probabilities(model, Sequences.of(texts)), strict=True
+    ):
+        assert sum(scored.tokens[len(prompt) - 1 :]) == pytest.approx(each.log_probability, abs=1e-4)
 
 
 def test_a_sequence_is_scored_from_its_second_token_on() -> None:
     model, texts = Whole(), [[START, 5, 6, END], [START, 4], [START, 8, END]]
-    scored = score(model, Sequences.of(texts))
+    scored = log_probabilities(model, Sequences.of(texts))
     for text, ours in zip(texts, scored, strict=True):
         expected = [log_softmax(model.of((), tuple(text[:i])))[text[i]] for i in range(1, len(text))]
         assert ours.tokens == pytest.approx(expected, abs=1e-5)
@@ -111,7 +115,7 @@ def test_half_precision_logits_are_widened_first() -> None:
     batch = Sequences.of([[START, 5, 6, END]])
     coarse = Whole(torch.bfloat16).eval().logits(batch).double().log_softmax(-1)[0]
     expected = [coarse[i, token].item() for i, token in enumerate((5, 6, END))]
-    assert score(Whole(torch.bfloat16), batch)[0].tokens == pytest.approx(expected, abs=1e-6)
+    assert log_probabilities(Whole(torch.bfloat16), batch)[0].tokens == pytest.approx(expected, abs=1e-6)
 
 
 def test_nan_is_reported_with_its_place() -> None:
@@ -122,4 +126,4 @@ def test_nan_is_reported_with_its_place() -> None:
             return logits
 
     with pytest.raises(RegardError, match="step 2, row 1: the model gave NaN"):
-        score(Broken(), Sequences.of([[START, 5, 6, END], [START, 5, 6, END]]))
+        log_probabilities(Broken(), Sequences.of([[START, 5, 6, END], [START, 5, 6, END]]))

@@ -24,7 +24,7 @@ def likeliest(logits: Logits, source: list[int], limit: int) -> tuple[list[int],
 
 
 def told(hypothesis: Hypothesis) -> tuple[list[int], float, bool]:
-    return hypothesis.tokens, pytest.approx(hypothesis.logprob, abs=1e-5), hypothesis.finished
+    return hypothesis.tokens, pytest.approx(hypothesis.log_probability, abs=1e-5), hypothesis.finished
 
 
 @pytest.mark.parametrize("ending", [-2.0, 0.5, 1.5])
@@ -34,7 +34,7 @@ def test_every_text_is_the_likeliest_walk(ending: float) -> None:
     found = greedy(Toy(logits), Sequences.of(texts), limits=limits)
     for source, limit, hypothesis in zip(texts, limits.tolist(), found, strict=True):
         assert told(hypothesis) == likeliest(logits, source, limit)
-        assert hypothesis.score == hypothesis.logprob
+        assert hypothesis.ranking == hypothesis.log_probability
 
 
 def test_a_text_is_the_same_in_any_company() -> None:

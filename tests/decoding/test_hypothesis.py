@@ -12,7 +12,9 @@ from regard.models.transformer import Transformer, TransformerConfig
 
 
 def came_from(*rows: int) -> Hypothesis:
-    return Hypothesis(tokens=[4] * len(rows), logprob=-1.0, score=-1.0, finished=False, rows=list(rows))
+    return Hypothesis(
+        tokens=[4] * len(rows), log_probability=-1.0, ranking=-1.0, finished=False, rows=list(rows)
+    )
 
 
 def test_beams_are_filled_up_after_the_end() -> None:

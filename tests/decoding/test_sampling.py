@@ -110,8 +110,8 @@ def test_temperature_zero_is_greedy_and_a_tiny_one_nearly() -> None:
         found = sample(model, batch, limits=9, seed=0, temperature=temperature)
         assert [each.tokens for each in found] == [each.tokens for each in expected]
         # Greedy search takes its log-probabilities from another kernel, which rounds differently.
-        assert [each.logprob for each in found] == pytest.approx(
-            [each.logprob for each in expected], abs=1e-5
+        assert [each.log_probability for each in found] == pytest.approx(
+            [each.log_probability for each in expected], abs=1e-5
         )
 
 
@@ -138,7 +138,7 @@ def test_the_log_probability_is_the_models_own() -> None:
         steps = [
             log_softmax(logits(tuple(source), (START, *text[:i])))[token] for i, token in enumerate(text)
         ]
-        assert each.logprob == pytest.approx(sum(steps), abs=1e-5)
+        assert each.log_probability == pytest.approx(sum(steps), abs=1e-5)
 
 
 def test_the_numbers_are_uniform_and_unrelated() -> None:

@@ -60,7 +60,7 @@ def texts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], bool]]]:
 
 
 def numbers(found: list[list[Hypothesis]]) -> list[float]:
-    return [number for some in found for one in some for number in (one.logprob, one.score)]
+    return [number for some in found for one in some for number in (one.log_probability, one.ranking)]
 
 
 @pytest.mark.parametrize(

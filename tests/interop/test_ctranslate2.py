@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.data.batches import END, SPECIAL, Pairs, Sequences
-from regard.decoding.forced import score
+from regard.decoding.forced import log_probabilities
 from regard.decoding.greedy import greedy
 from regard.errors import RegardError
 from regard.interop.ctranslate2 import save_ctranslate2
@@ -68,7 +68,7 @@ def test_ctranslate2_gives_our_probabilities_and_texts(tmp_path: Path, changes: 
     source = Sequences.of(SOURCES)
     targets = [[6, 6, 21], [13, 5, 22, 4], [10]]
     scored = translator.score_batch(in_words(SOURCES, SOURCE), in_words(targets, TARGET))
-    ours = score(model, Pairs(source, Sequences.of([[*row, END] for row in targets])))
+    ours = log_probabilities(model, Pairs(source, Sequences.of([[*row, END] for row in targets])))
     for one, other in zip(scored, ours, strict=True):
         torch.testing.assert_close(one.log_probs, other.tokens, rtol=1e-3, atol=1e-3)
     never = [[SPECIAL[0]], [SPECIAL[1]]]

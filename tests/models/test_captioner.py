@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from regard import watch, weigh
 from regard.data.batches import END, START, Images, Pairs, Sequences
 from regard.decoding.beam import beam
-from regard.decoding.forced import score
+from regard.decoding.forced import log_probabilities
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.models.captioner import (
@@ -173,9 +173,11 @@ def test_every_decoder_writes_alike_alone_and_in_company(config: Any) -> None:
     for row, (first, second) in enumerate(best):
         for text in (first, second):
             target = Sequences.of([[*text.tokens, *[END] * text.finished]])
-            found = score(model, Pairs(Images(pictures.pixels[row : row + 1]), target))[0].logprob
-            assert found == pytest.approx(text.logprob, abs=1e-5)
-        assert first.score >= second.score
+            found = log_probabilities(model, Pairs(Images(pictures.pixels[row : row + 1]), target))[
+                0
+            ].log_probability
+            assert found == pytest.approx(text.log_probability, abs=1e-5)
+        assert first.ranking >= second.ranking
 
 
 @every(CONFIGS)

@@ -20,7 +20,7 @@ from torch import Tensor
 from regard import watch
 from regard.data.batches import END, Pairs, Sequences, Sounds
 from regard.decoding.beam import beam
-from regard.decoding.forced import score
+from regard.decoding.forced import log_probabilities
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.models.targets import decoder_input
@@ -87,7 +87,9 @@ def test_every_decoder_writes_alike_alone_and_in_company() -> None:
         )
         text = best[row][0]
         target = Sequences.of([[*text.tokens, *[END] * text.finished]])
-        assert score(model, Pairs(one, target))[0].logprob == pytest.approx(text.logprob, abs=1e-4)
+        assert log_probabilities(model, Pairs(one, target))[0].log_probability == pytest.approx(
+            text.log_probability, abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("norm", ["before", "after", "inside"])

@@ -65,7 +65,7 @@ def test_a_loaded_translator_gives_what_the_model_gave_when_it_was_trained(tmp_p
     scores = translator.score(["one", "two"], ["un", "deux"])
     assert all(score < 0 for score in scores)
     best = translator.hypotheses(["twenty"], count=3)[0]
-    assert [one.score for one in best] == sorted((one.score for one in best), reverse=True)
+    assert [one.ranking for one in best] == sorted((one.ranking for one in best), reverse=True)
 
 
 def test_a_language_model_writes_streams_and_scores(tmp_path) -> None:

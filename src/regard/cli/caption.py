@@ -44,7 +44,9 @@ Beam = Annotated[
     int | None,
     typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: as the run was trained for."),
 ]
-NBest = Annotated[int, typer.Option(min=1, help="Texts for each file, best first, with scores.")]
+NBest = Annotated[
+    int, typer.Option(min=1, help="Texts for each file, best first, each with what it is ranked by.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a file.")]
 Drawing = Annotated[
     Path | None,
@@ -106,12 +108,15 @@ def _describe(
     for some in incoming(files):
         for file, best in zip(some, describer.hypotheses(some, count=n_best, **changes), strict=True):
             if json:
-                texts = [{"text": one.text, "score": one.score, "logprob": one.logprob} for one in best]
+                texts = [
+                    {"text": one.text, "ranking": one.ranking, "log_probability": one.log_probability}
+                    for one in best
+                ]
                 out_as_json({"file": file, "texts": texts})
             else:
                 for one in best:
                     typer.echo(
-                        one_line(one.text) if n_best == 1 else f"{one.score:.4f}\t{one_line(one.text)}"
+                        one_line(one.text) if n_best == 1 else f"{one.ranking:.4f}\t{one_line(one.text)}"
                     )
             if picture is not None:
                 from regard.sight.media_pictures import picture_of_words

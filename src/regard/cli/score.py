@@ -49,6 +49,6 @@ def score(
             logprobs, rows = scorer.score(some), [{"text": text} for text in some]
         for row, logprob in zip(rows, logprobs, strict=True):
             if json:
-                out_as_json({**row, "logprob": logprob})
+                out_as_json({**row, "log_probability": logprob})
             else:
                 typer.echo(f"{logprob:.4f}")

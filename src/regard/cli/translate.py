@@ -42,7 +42,8 @@ def translate(
     ] = None,
     penalty: Annotated[float | None, typer.Option(help="Length penalty of the beam.")] = None,
     n_best: Annotated[
-        int, typer.Option(min=1, help="Translations of each text, best first, with scores.")
+        int,
+        typer.Option(min=1, help="Translations of each text, best first, each with what it is ranked by."),
     ] = 1,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
     picture: Annotated[
@@ -73,10 +74,12 @@ def translate(
 
 def _tell(text: str, best: "list[Answer]", count: int, as_json: bool) -> None:
     if as_json:
-        found = [{"text": one.text, "score": one.score, "logprob": one.logprob} for one in best]
+        found = [
+            {"text": one.text, "ranking": one.ranking, "log_probability": one.log_probability} for one in best
+        ]
         out_as_json({"source": text, "translations": found})
     elif count == 1:
         typer.echo(one_line(best[0].text))
     else:
         for one in best:
-            typer.echo(f"{one.score:.4f}\t{one_line(one.text)}")
+            typer.echo(f"{one.ranking:.4f}\t{one_line(one.text)}")

@@ -180,8 +180,8 @@ class BeamSearch(Search):
             found[place].append(
                 Hypothesis(
                     tokens=tokens[column][: length - finished],
-                    logprob=logprob,
-                    score=score,
+                    log_probability=logprob,
+                    ranking=score,
                     finished=finished,
                     rows=self._rows(place, within[column][:length]),
                 )

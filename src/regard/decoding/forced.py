@@ -23,14 +23,14 @@ class Predicts(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored:
+class Likelihood:
     """How likely a text is."""
 
-    logprob: float  # log p(text | source), END included where the text has it
+    log_probability: float  # log p(text | source), END included where the text has it
     tokens: list[float]  # the log-probability of each token; their sum is that of the text
 
 
-def score(model: Predicts, batch: Pairs[Any] | Sequences) -> list[Scored]:
+def log_probabilities(model: Predicts, batch: Pairs[Any] | Sequences) -> list[Likelihood]:
     """log p of every target given its source; or of every sequence given its first token, which nothing precedes."""
     instance("model", model, Predicts, "give a model that has `logits`")
     instance("batch", batch, (Pairs, Sequences), "give Pairs(source, target), or Sequences")
@@ -54,5 +54,4 @@ def score(model: Predicts, batch: Pairs[Any] | Sequences) -> list[Scored]:
             )
         raise RegardError(f"step {step}, row {row}: the model gave NaN; look at its weights and at that row")
     rows = zip(each.tolist(), texts.lengths.tolist(), strict=True)
-    scores = [row[:length] for row, length in rows]
-    return [Scored(logprob=sum(row), tokens=row) for row in scores]
+    return [Likelihood(log_probability=sum(row[:length]), tokens=row[:length]) for row, length in rows]

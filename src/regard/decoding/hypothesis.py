@@ -20,8 +20,8 @@ class Hypothesis:
     """
 
     tokens: list[int]  # without END
-    logprob: float  # log p(tokens, END | source), or of the tokens alone where no END was reached
-    score: float  # what hypotheses are ranked by: logprob, under the length penalty where there is one
+    log_probability: float  # log p(tokens, END | source), or of the tokens alone where no END was reached
+    ranking: float  # what hypotheses are ranked by: the log-probability, divided by the length penalty if there is one
     finished: bool  # END was reached
     rows: list[int]  # one a step, the step that gave END among them
 

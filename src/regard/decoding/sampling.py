@@ -35,7 +35,7 @@ def sample(
     Those are the `top_k` likeliest, and of them the likeliest whose probabilities together reach `top_p`. The text
     of a row follows from the seed and the row's number, whatever else is in the batch; `numbers` names the rows
     otherwise than 0, 1, 2, … A temperature of 0 is greedy, and one below 1e-300 is as one of 1e-300: of tokens that are
-    equally likely to the last bit, any. `logprob` is that of the model itself, before any of this.
+    equally likely to the last bit, any. `log_probability` is that of the model itself, before any of this.
     """
     choose = drawing(temperature=temperature, top_k=top_k, top_p=top_p)
     make = partial(SingleSearch, choose=choose)

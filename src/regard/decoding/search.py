@@ -196,6 +196,8 @@ class SingleSearch(Search):
             length = min(text.index(END) + 1, limit)
             finished = text[length - 1] == END
             rows, tokens = self._rows(place, [0] * length), text[: length - finished]
-            one = Hypothesis(tokens=tokens, logprob=total, score=total, finished=finished, rows=rows)
+            one = Hypothesis(
+                tokens=tokens, log_probability=total, ranking=total, finished=finished, rows=rows
+            )
             found.append([one])
         return found

@@ -11,7 +11,7 @@ from regard.data.batches import END, START, Batch, Pairs, Sequences
 from regard.data.given import instance, texts_of, whole
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.beam import beam
-from regard.decoding.forced import score
+from regard.decoding.forced import log_probabilities
 from regard.decoding.greedy import greedy
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import sample
@@ -32,8 +32,8 @@ class Answer:
     """One answer: its text, and how likely the model finds it."""
 
     text: str
-    score: float  # log-probability, with the length penalty
-    logprob: float  # of the whole text and its end
+    ranking: float  # the log-probability, divided by the length penalty if there is one
+    log_probability: float  # of the whole text and its end
     tokens: list[int]
     rows: list[int] = field(
         default_factory=list
@@ -59,7 +59,10 @@ def answers(
             else beam(model, source, size=width, limits=most, penalty=decoding.penalty, count=count)
         )
     return [
-        [Answer(tokenizer.decode(one.tokens), one.score, one.logprob, one.tokens, one.rows) for one in best]
+        [
+            Answer(tokenizer.decode(one.tokens), one.ranking, one.log_probability, one.tokens, one.rows)
+            for one in best
+        ]
         for best in found
     ]
 
@@ -174,7 +177,10 @@ class Translator(Loaded):
         scores: list[float] = []
         for start in range(0, len(sources), ROWS):
             some = slice(start, start + ROWS)
-            scores += [each.logprob for each in score(self.model, self.pairs(sources[some], targets[some]))]
+            scores += [
+                each.log_probability
+                for each in log_probabilities(self.model, self.pairs(sources[some], targets[some]))
+            ]
         return scores
 
     def pairs(self, sources: Sequence[str], targets: Sequence[str]) -> Pairs:
@@ -239,7 +245,7 @@ class TextGenerator(Loaded):
 
     def score(self, texts: Sequence[str]) -> list[float]:  # type: ignore[override]
         """The log-probability of each text, given what texts of training begin with."""
-        return [each.logprob for each in score(self.model, self.prompts(texts))]
+        return [each.log_probability for each in log_probabilities(self.model, self.prompts(texts))]
 
     def prompts(self, prompts: Sequence[str]) -> Sequences:
         """Prompts as tokens, begun as the texts of training were: by START, or in a stream by a line break."""
@@ -302,7 +308,7 @@ class MediaDescriber(Loaded):
         for start in range(0, len(inputs), ROWS):
             some = slice(start, start + ROWS)
             pairs = Pairs(self.reader.batch(inputs[some]), TextReader(self.tokenizer).batch(texts[some]))
-            scores += [each.logprob for each in score(self.model, pairs.to(self.device))]
+            scores += [each.log_probability for each in log_probabilities(self.model, pairs.to(self.device))]
         return scores
 
 

@@ -111,7 +111,7 @@ def test_of_texts_that_are_equally_likely_both_are_kept_the_earlier_first(
     run.step()
     found = run.texts()
     assert [[one.tokens for one in some] for some in found] == [[[], [7]]] * SENTENCES
-    assert found[0][0].logprob == found[0][1].logprob
+    assert found[0][0].log_probability == found[0][1].log_probability
 
 
 @pytest.mark.parametrize("size", [1, 2])

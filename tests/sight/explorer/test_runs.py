@@ -20,7 +20,7 @@ from sight.explorer.trained import (
 from regard.attention.weights import weigh
 from regard.data.batches import END, START, Images, Pairs, Sequences
 from regard.decoding.evaluating import evaluating
-from regard.decoding.forced import score
+from regard.decoding.forced import log_probabilities
 from regard.errors import RegardError
 from regard.models.convolutional import Convolution, ConvolutionConfig
 from regard.models.counter import Counter, CounterConfig
@@ -51,7 +51,7 @@ def test_the_entries_of_a_translation_are_the_hypotheses_of_its_beam() -> None:
     exhibit = exhibit_of_run(loaded, SOURCE)
     best = loaded.hypotheses([SOURCE], count=3)[0]
     assert [entry.name for entry in exhibit.entries] == [one.text for one in best]
-    assert [entry.score for entry in exhibit.entries] == pytest.approx([one.score for one in best])
+    assert [entry.score for entry in exhibit.entries] == pytest.approx([one.ranking for one in best])
     assert side(exhibit, 0).tokens[0] == ("two", " three", " one", " five", "</s>")
     for entry, one in enumerate(best):
         assert "".join(side(exhibit, 1).tokens[entry]) == one.text + "</s>"
@@ -64,7 +64,7 @@ def test_every_step_says_how_likely_its_token_was() -> None:
     assert exhibit.outputs is not None
     for output, entry in zip(exhibit.outputs, exhibit.entries, strict=True):
         assert output.steps is not None
-        scored = score(loaded.model, loaded.pairs([SOURCE], [entry.name]))[0]
+        scored = log_probabilities(loaded.model, loaded.pairs([SOURCE], [entry.name]))[0]
         found = torch.tensor([step.probability for step in output.steps]).log()
         torch.testing.assert_close(found, torch.tensor(scored.tokens), rtol=0, atol=1e-4)
         for step in output.steps:
@@ -103,7 +103,7 @@ def test_dropping_a_head_gives_what_the_model_says_without_it() -> None:
     with intervene(loaded.model, {"decoder.1.cross": drop_heads(0, 1)}):
         wanted = loaded.hypotheses([SOURCE], count=2)[0]
     assert [entry["name"] for entry in told["entries"]] == [one.text for one in wanted]
-    assert told["entries"][0]["logprob"] == pytest.approx(wanted[0].logprob, abs=1e-4)
+    assert told["entries"][0]["logprob"] == pytest.approx(wanted[0].log_probability, abs=1e-4)
     assert told["touched"]["of"] == 0
     assert told["touched"]["changes"][0]["heads"] == (0, 1)
     assert told["id"] == 1
@@ -124,7 +124,7 @@ def test_a_forbidden_pair_gets_no_weight_and_changes_the_answer() -> None:
         evaluating(loaded.model),
         intervene(loaded.model, {"decoder.0.cross": forbid(queries=1, keys=[0, 2])}),
     ):
-        wanted = score(loaded.model, loaded.pairs([SOURCE], [given]))[0].logprob
+        wanted = log_probabilities(loaded.model, loaded.pairs([SOURCE], [given]))[0].log_probability
     assert told["entries"][0]["logprob"] == pytest.approx(wanted, abs=1e-4)
 
 
@@ -185,7 +185,7 @@ def test_what_is_written_under_a_forbidden_pair_was_found_under_it() -> None:
             evaluating(loaded.model),
             intervene(loaded.model, {"decoder.0.cross": forbid(queries=[1, 2], keys=[0, 1, 2])}),
         ):
-            each = score(loaded.model, loaded.pairs([SOURCE], [entry["name"]]))[0].tokens
+            each = log_probabilities(loaded.model, loaded.pairs([SOURCE], [entry["name"]]))[0].tokens
         ended = len(each) <= 5  # five tokens are the most this translator writes: the fifth cuts it off
         assert entry["logprob"] == pytest.approx(sum(each if ended else each[:-1]), abs=1e-4)
 
@@ -232,7 +232,7 @@ def test_a_language_model_shows_every_token_and_what_comes_next() -> None:
     assert output.steps is not None
     assert len(output.steps) == 4
     assert [step.token for step in output.steps[:3]] == ["one", " two", " three"]
-    wanted = score(loaded.model, loaded.prompts(["one two three"]))[0].logprob
+    wanted = log_probabilities(loaded.model, loaded.prompts(["one two three"]))[0].log_probability
     assert exhibit.entries[0].logprob == pytest.approx(wanted, abs=1e-4)
     longer = exhibit_of_run(loaded, "one two three", more=5)
     assert side(longer, 0).tokens[0][:4] == side(exhibit, 0).tokens[0]

@@ -107,7 +107,9 @@ class WrittenView:
                 Text(name="written so far", tokens=tuple(written)),
             ),
             panels=tuple(_panel(layer, [len(each) for each in target], length) for layer in layers),
-            entries=tuple(Entry(name=one.text, score=one.score, logprob=one.logprob) for one in best),
+            entries=tuple(
+                Entry(name=one.text, score=one.ranking, logprob=one.log_probability) for one in best
+            ),
             outputs=tuple(
                 Output(text=one.text, steps=steps_of(self.tokenizer, row, [*one.tokens, END]))
                 for one, row in zip(best, logits, strict=True)
