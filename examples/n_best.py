@@ -31,19 +31,12 @@ with TemporaryDirectory() as folder:
         for said in ways
     ]
     table.write_text("".join(rows), "utf-8")
-    model = {
-        "kind": "transformer",
-        "width": 64,
-        "heads": 4,
-        "depth": 1,
-        "decoder_depth": 1,
-        "hidden_width": 128,
-    }
+    sizes = {"width": 64, "heads": 4, "depth": 1, "decoder_depth": 1, "hidden_width": 128}
     recipe = resolve(
         {
             "data": {"kind": "pairs", "train": str(table), "held_out": 0.1},
             "tokens": {"kind": "word"},
-            "model": {**model, "dropout": 0.0, "smoothing": 0.0},
+            "model": {"kind": "transformer", **sizes, "dropout": 0.0, "smoothing": 0.0},
             "training": {
                 "steps": 150,
                 "batch": 512,

@@ -162,7 +162,7 @@ def test_a_region_that_does_not_know_its_module_is_that_modules(reentrant: bool)
             self.inner = Loose()
 
         def step(self, x: Tensor) -> None:
-            with intervene(self, {"hidden_width": forbid(keys=0)}):
+            with intervene(self, {"inner": forbid(keys=0)}):
                 loss = self.inner(x).square().sum()
             loss.backward()
 

@@ -155,7 +155,7 @@ def test_queries_whose_slopes_do_not_fit_together_take_turns(
     call, value = random_call(
         140, 30, 4, dtype=dtype, mask=causal(offset=-100) & window(60, offset=-90), groups=2
     )
-    monkeypatch.setattr(additive_problem, "ROOM", 2 * 30 * 128)
+    monkeypatch.setattr(additive_problem, "BUDGET", 2 * 30 * 128)
     check(call, value)
 
 
@@ -166,7 +166,7 @@ def test_keys_whose_slopes_do_not_fit_together_take_turns(
     from regard.attention.kernels import additive_problem
 
     call, value = random_call(10, 260, 4, dtype=dtype, mask=causal(offset=offset), groups=2)
-    monkeypatch.setattr(additive_problem, "ROOM", 2 * 10 * 128)
+    monkeypatch.setattr(additive_problem, "BUDGET", 2 * 10 * 128)
     assert len({str(columns) for _, _, columns in _problem_of(call).chunks()}) == -(-(offset + 10) // 128)
     check(call, value)
 
