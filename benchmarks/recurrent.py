@@ -61,7 +61,7 @@ def by_steps(model: RecurrentTranslator, batch: Pairs, *, words_within: bool) ->
     hidden, cell = state.hidden[:, 0].unbind(1)
     score, stack = model.attention.score, model.decoder.stack
     weights = [getattr(stack, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-    outside = ~batch.source.real
+    outside = ~batch.source.real()
     said: list[Tensor] = []
     for x in model.target_embedding(decoder_input(batch.target)).unbind(1):
         hidden, cell = torch.lstm_cell(x, [hidden, cell], *weights)
@@ -71,7 +71,7 @@ def by_steps(model: RecurrentTranslator, batch: Pairs, *, words_within: bool) ->
         said.append(model._words(joined) if words_within else joined)
     every = torch.stack(said, 1)
     logits = every if words_within else model._words(every)
-    targets = batch.target.tokens.masked_fill(~batch.target.real, -100)
+    targets = batch.target.tokens.masked_fill(~batch.target.real(), -100)
     return F.cross_entropy(
         logits.flatten(0, 1), targets.flatten(), ignore_index=-100, label_smoothing=model.config.smoothing
     )

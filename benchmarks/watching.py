@@ -29,7 +29,7 @@ def in_float64(call: Call) -> Tensor:
 
 def error(layer: Layer) -> float:
     """The largest error of entropy, received mass, largest weight and a pooled map."""
-    entropy, received, peak, cells = layer.entropy, layer.received, layer.peak[1], layer.map(3, 3)
+    entropy, received, peak, cells = layer.entropy(), layer.received(), layer.peak()[1], layer.map(3, 3)
     weights = in_float64(layer.intact())
     queries, keys = weights.shape[-2:]
     rows = (

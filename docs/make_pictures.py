@@ -608,7 +608,7 @@ def batches(path: Path) -> None:
     row = []
     for title, samples in chosen.items():
         source = feed.batch(samples).source
-        real = source.real if isinstance(source, Sequences) else torch.ones(len(source), source.longest)
+        real = source.real() if isinstance(source, Sequences) else torch.ones(len(source), source.longest)
         across = [str(place) for place in range(real.shape[1])]
         note = f"{real.double().mean():.0%} of its source tokens are text"
         names = [f"sentence {number}" for number in samples]

@@ -41,7 +41,7 @@ if __name__ == "__main__":
             model(signs)
         found = seen.matters(lambda: nn.functional.cross_entropy(model(signs), letter))
 
-    keys, weights = (part[0, :, -1].tolist() for part in seen["attention"].peak)
+    keys, weights = (part[0, :, -1].tolist() for part in seen["attention"].peak())
     print(f"{'':<8}{'? looks most at':<24}loss without it")
     for head, change in enumerate(found.change["attention"].tolist()):
         most = f"{text[keys[head]]} {weights[head]:.2f}"

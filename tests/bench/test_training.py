@@ -60,5 +60,5 @@ def test_updates_learn_and_count_real_tokens(make):
     update = peer_updates(model, iter([pairs] * 20), torch.float32, "cpu")
     before = model(pairs).item()
     counts = {update() for _ in range(20)}
-    assert counts == {int(pairs.source.real.sum() + pairs.target.real.sum())}
+    assert counts == {int(pairs.source.real().sum() + pairs.target.real().sum())}
     assert model(pairs).item() < before

@@ -111,7 +111,7 @@ def test_of_a_beam_the_answer_alone_is_drawn(tmp_path: Path, monkeypatch: pytest
     assert beam.names == alone.names
     for name in beam.names:
         assert beam[name].shape == alone[name].shape
-        torch.testing.assert_close(beam[name].entropy, alone[name].entropy, rtol=0, atol=1e-5)
+        torch.testing.assert_close(beam[name].entropy(), alone[name].entropy(), rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow

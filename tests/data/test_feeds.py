@@ -231,7 +231,7 @@ def test_packed_batches_hold_the_tokens_of_padded_ones():
             assert torch.equal(one.labels, other.labels)
             sides = [(one.inputs, other.inputs)]
         for rows, row in sides:
-            assert torch.equal(rows.tokens[rows.real], row.tokens)
+            assert torch.equal(rows.tokens[rows.real()], row.tokens)
             assert torch.equal(rows.lengths, row.lengths)
             assert (row.longest, row.shortest) == (int(rows.lengths.max()), int(rows.lengths.min()))
 
@@ -242,4 +242,4 @@ def test_packed_windows_of_a_stream_are_the_same_windows():
         StreamFeed(stream, context=7, budget=28, seed=1, packed=packed).batch([3, 50, 104])
         for packed in (False, True)
     )
-    assert torch.equal(one.tokens[one.real], other.tokens)
+    assert torch.equal(one.tokens[one.real()], other.tokens)

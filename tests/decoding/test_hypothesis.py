@@ -54,5 +54,8 @@ def test_the_attention_of_a_decode_is_found_again_along_its_beams(size: int) -> 
         stitched = steps.stitched(name, beams=beams(hypotheses)).weights()
         expected = whole[name].weights()
         torch.testing.assert_close(
-            stitched.transpose(1, 2)[target.real], expected.transpose(1, 2)[target.real], rtol=0, atol=1e-5
+            stitched.transpose(1, 2)[target.real()],
+            expected.transpose(1, 2)[target.real()],
+            rtol=0,
+            atol=1e-5,
         )

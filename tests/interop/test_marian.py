@@ -60,10 +60,10 @@ def test_marian_with_our_weights_gives_our_logits(tmp_path: Path, changes: dict[
     model, batch = small(**changes), pairs()
     save_marian(model, tmp_path)
     start = torch.full((3, 1), START)
-    real = batch.target.real
+    real = batch.target.real()
     found = theirs(tmp_path)(
         input_ids=batch.source.tokens,
-        attention_mask=batch.source.real.long(),
+        attention_mask=batch.source.real().long(),
         decoder_input_ids=torch.cat([start, batch.target.tokens[:, :-1]], dim=1),
     ).logits
     torch.testing.assert_close(found[real], model.logits(batch)[real], rtol=1e-4, atol=1e-4)
@@ -74,7 +74,7 @@ def test_marian_with_our_weights_writes_our_texts(tmp_path: Path) -> None:
     save_marian(model, tmp_path)
     written = theirs(tmp_path).generate(
         input_ids=batch.source.tokens,
-        attention_mask=batch.source.real.long(),
+        attention_mask=batch.source.real().long(),
         max_new_tokens=9,
         num_beams=1,
         do_sample=False,

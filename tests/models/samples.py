@@ -52,7 +52,7 @@ def refilled(batch: Sequences, vocabulary: int) -> Sequences:
     """Other tokens in the padding, and more of it."""
     width = batch.tokens.shape[1] + 2
     tokens = torch.randint(0, vocabulary, (len(batch), width))
-    tokens[:, : batch.tokens.shape[1]][batch.real] = batch.tokens[batch.real]
+    tokens[:, : batch.tokens.shape[1]][batch.real()] = batch.tokens[batch.real()]
     return Sequences(tokens, batch.lengths)
 
 

@@ -103,7 +103,7 @@ def test_its_decoder_is_the_transformers() -> None:
         theirs.source_embedding.table.copy_(((vectors - places) / 4).flatten(0, 1))  # √16, and its own places
     source = Sequences(torch.arange(30).reshape(3, 10), torch.full((3,), 10))
     expected = theirs.logits(Pairs(source, data.target))
-    real = data.target.real
+    real = data.target.real()
     torch.testing.assert_close(ours.logits(data)[real], expected[real], rtol=0, atol=1e-6)
 
 
@@ -135,7 +135,7 @@ def test_show_attend_and_tell_is_its_equations() -> None:
 def test_stepping_is_teacher_forcing(config: Any) -> None:
     model, data = made(config), batch()
     found = stepped(model, model.start(data.source), decoder_input(data.target))
-    real = data.target.real
+    real = data.target.real()
     torch.testing.assert_close(found[real], model.logits(data)[real], rtol=0, atol=1e-10)
 
 
@@ -188,7 +188,7 @@ def test_the_gradient_reaches_every_parameter(config: Any) -> None:
 
 def test_the_loss_is_the_cross_entropy_of_the_logits() -> None:
     model, data = made(SMALL), batch()
-    real, loss = data.target.real, model.loss(data)
+    real, loss = data.target.real(), model.loss(data)
     expected = nn.functional.cross_entropy(
         model.logits(data)[real], data.target.tokens[real], label_smoothing=0.1, reduction="sum"
     )
@@ -217,7 +217,7 @@ def test_mixed_precision_changes_little() -> None:
         with torch.autocast(exact.device.type, torch.bfloat16):
             model.loss(data).total.backward()
             steps = stepped(model, model.start(data.source), decoder_input(data.target))
-        assert (steps.float() - exact)[data.target.real].abs().max() < 0.2
+        assert (steps.float() - exact)[data.target.real()].abs().max() < 0.2
 
 
 @every([pico(), show_attend_tell(), SMALL, RECURRENT])

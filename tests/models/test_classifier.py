@@ -65,7 +65,7 @@ def test_padding_cannot_matter_to_the_bit(pooling: str, norm: str) -> None:
     with torch.no_grad():
         model.embedding.table[PAD] = float("nan")
     for filling in (PAD, 5):
-        data.inputs.tokens[~data.inputs.real] = filling
+        data.inputs.tokens[~data.inputs.real()] = filling
         loss = model.loss(data).total
         model.zero_grad()
         loss.backward()

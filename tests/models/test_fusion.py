@@ -146,7 +146,7 @@ def test_padding_cannot_matter(norm: str, asks: str) -> None:
     with torch.no_grad():
         model.second.embedding.table[0] = float("nan")
     for filling, token in ((0.0, 0), (float("nan"), 5), (1e30, 7)):
-        data.inputs.second.tokens[~data.inputs.second.real] = token
+        data.inputs.second.tokens[~data.inputs.second.real()] = token
         filled = Labelled(Both(noisy(data.inputs.first, filling), data.inputs.second), data.labels)
         model.zero_grad()
         loss = model.loss(filled).total

@@ -53,7 +53,7 @@ def test_it_is_torchs_encoder_looking_back() -> None:
     ours.norm.load_state_dict(theirs.norm.state_dict())
     x = ours.embedding.table[data.tokens] * math.sqrt(12) + Sinusoidal(12)(torch.arange(7))
     expected = theirs(x, mask=torch.ones(7, 7).bool().triu(1)) @ ours.output.weight.T
-    real = data.real
+    real = data.real()
     torch.testing.assert_close(ours.logits(data)[real], expected[real], rtol=0, atol=1e-10)
 
 
@@ -104,7 +104,7 @@ def test_the_filling_of_prompts_cannot_matter() -> None:
     with torch.no_grad():
         model.embedding.table[PAD] = float("nan")
     for filling in (PAD, 5):
-        source.tokens[~source.real] = filling
+        source.tokens[~source.real()] = filling
         state = model.start(source)
         logits, state = model.step(state.first, state)
         again, _ = model.step(torch.full((4,), 6), state)
@@ -120,7 +120,7 @@ def test_the_filling_of_prompts_cannot_matter() -> None:
 def test_more_padding_changes_nothing() -> None:
     model, data = small(), batch()
     wider = refilled(data, 17)
-    one, other = model.logits(data)[data.real], model.logits(wider)[wider.real]
+    one, other = model.logits(data)[data.real()], model.logits(wider)[wider.real()]
     torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 

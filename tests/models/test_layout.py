@@ -97,7 +97,7 @@ def test_the_logits_of_packed_targets_are_those_of_padded_ones() -> None:
     model = Transformer(config).double()
     padded = model.logits(Pairs(Sequences.of(SOURCES), Sequences.of(TARGETS)))
     packed = model.logits(Pairs(Packed.of(SOURCES), Packed.of(TARGETS)))
-    torch.testing.assert_close(packed, padded[Sequences.of(TARGETS).real])
+    torch.testing.assert_close(packed, padded[Sequences.of(TARGETS).real()])
 
 
 def test_filling_cannot_matter_to_the_bit() -> None:

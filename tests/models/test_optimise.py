@@ -74,7 +74,7 @@ TOLERANCES = {"float32": 1e-4, "bf16": 0.2, "int8": 0.3}
 def test_a_packed_model_gives_the_logits_of_the_plain_one(precision: str, changes: dict[str, Any]) -> None:
     plain, packed = transformer(**changes), optimise(transformer(**changes), precision=precision).model
     batch = pairs()
-    real = batch.target.real
+    real = batch.target.real()
     expected, found = plain.logits(batch)[real], packed.logits(batch)[real]
     assert ((found - expected).norm() / expected.norm()) < TOLERANCES[precision]
     assert not torch.equal(found, expected) or precision == "float32"

@@ -116,7 +116,7 @@ def test_stepping_is_teacher_forcing(cell: str, attention: str, wiring: str) -> 
     model = small(cell=cell, attention=attention, wiring=wiring, bidirectional=True, depth=2)
     data = batch()
     found = stepped(model, model.start(data.source), decoder_input(data.target))
-    real = data.target.real
+    real = data.target.real()
     torch.testing.assert_close(found[real], model.logits(data)[real], rtol=0, atol=1e-10)
 
 
@@ -185,12 +185,12 @@ def test_padding_cannot_matter_to_the_bit(attention: str, wiring: str) -> None:
         model.source_embedding.table[PAD] = model.target_embedding.table[PAD] = float("nan")
     for filling in (PAD, 5):
         for side in (data.source, data.target):
-            side.tokens[~side.real] = filling
+            side.tokens[~side.real()] = filling
         loss = model.loss(data).total
         model.zero_grad()
         loss.backward()
         grads = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-        found.append([loss, model.logits(data)[data.target.real], *grads])
+        found.append([loss, model.logits(data)[data.target.real()], *grads])
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
 
@@ -198,7 +198,7 @@ def test_padding_cannot_matter_to_the_bit(attention: str, wiring: str) -> None:
 def test_more_padding_changes_nothing() -> None:
     model, data = small(bidirectional=True), batch()
     wider = Pairs(refilled(data.source, 17), refilled(data.target, 19))
-    one, other = model.logits(data)[data.target.real], model.logits(wider)[wider.target.real]
+    one, other = model.logits(data)[data.target.real()], model.logits(wider)[wider.target.real()]
     torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
@@ -226,7 +226,7 @@ def test_a_batch_filled_up_to_a_round_shape_has_the_same_loss_and_gradients(
 
 def test_the_loss_is_the_cross_entropy_of_the_logits() -> None:
     model, data = small(smoothing=0.1), batch()
-    real, loss = data.target.real, model.loss(data)
+    real, loss = data.target.real(), model.loss(data)
     expected = torch.nn.functional.cross_entropy(
         model.logits(data)[real], data.target.tokens[real], label_smoothing=0.1, reduction="sum"
     )
@@ -288,7 +288,7 @@ def test_mixed_precision_changes_little(attention: str, form: str, wiring: str) 
     with torch.autocast(exact.device.type, torch.bfloat16):
         model.loss(data).total.backward()
         steps = stepped(model, model.start(data.source), decoder_input(data.target))
-    assert (steps.float() - exact)[data.target.real].abs().max() < 0.1
+    assert (steps.float() - exact)[data.target.real()].abs().max() < 0.1
 
 
 def test_a_config_survives_json() -> None:

@@ -59,7 +59,7 @@ def alone(source: Sounds, row: int) -> Sounds:
 def test_stepping_is_teacher_forcing(positions: str) -> None:
     model, data = made(positions=positions), batch()
     found = stepped(model, model.start(data.source), decoder_input(data.target))
-    real = data.target.real
+    real = data.target.real()
     torch.testing.assert_close(found[real], model.logits(data)[real], rtol=0, atol=1e-10)
 
 

@@ -87,12 +87,12 @@ def test_it_is_torchs_transformer(before: bool, tied: str) -> None:
         x,
         y,
         tgt_mask=torch.ones(5, 5).bool().triu(1),
-        src_key_padding_mask=~source.real,
-        memory_key_padding_mask=~source.real,
-        tgt_key_padding_mask=~data.target.real,
+        src_key_padding_mask=~source.real(),
+        memory_key_padding_mask=~source.real(),
+        tgt_key_padding_mask=~data.target.real(),
     )
     matrix = ours.output.weight if tied == "none" else ours.target_embedding.table
-    real = data.target.real
+    real = data.target.real()
     torch.testing.assert_close(ours.logits(data)[real], (decoded @ matrix.T)[real], rtol=0, atol=1e-10)
 
 
@@ -119,7 +119,7 @@ def test_one_table_serves_all_when_tied() -> None:
 def test_stepping_is_teacher_forcing(positions: str, changes: dict[str, Any]) -> None:
     model, data = small(positions=positions, **changes), batch()
     found = stepped(model, model.start(data.source), decoder_input(data.target))
-    real = data.target.real
+    real = data.target.real()
     torch.testing.assert_close(found[real], model.logits(data)[real], rtol=0, atol=1e-10)
 
 
@@ -190,14 +190,14 @@ def test_padding_cannot_matter_to_the_bit(positions: str, norm: str) -> None:
     found = []
     for filling in (PAD, 5):
         for side in (data.source, data.target):
-            side.tokens[~side.real] = filling
+            side.tokens[~side.real()] = filling
         with torch.no_grad():
             model.source_embedding.table[PAD] = model.target_embedding.table[PAD] = float("nan")
         loss = model.loss(data).total
         model.zero_grad()
         loss.backward()
         grads = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-        found.append([loss, model.logits(data)[data.target.real], *grads])
+        found.append([loss, model.logits(data)[data.target.real()], *grads])
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
 
@@ -206,14 +206,14 @@ def test_more_padding_changes_nothing() -> None:
     model, data = small(), batch()
     wider = Pairs(refilled(data.source, 17), refilled(data.target, 19))
     assert wider.source.tokens.shape == (3, 9)
-    one, other = model.logits(data)[data.target.real], model.logits(wider)[wider.target.real]
+    one, other = model.logits(data)[data.target.real()], model.logits(wider)[wider.target.real()]
     torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
     torch.testing.assert_close(model.loss(data).total, model.loss(wider).total, rtol=0, atol=1e-12)
 
 
 def test_the_loss_is_the_cross_entropy_of_the_logits() -> None:
     model, data = small(smoothing=0.1), batch()
-    real, loss = data.target.real, model.loss(data)
+    real, loss = data.target.real(), model.loss(data)
     expected = nn.functional.cross_entropy(
         model.logits(data)[real], data.target.tokens[real], label_smoothing=0.1, reduction="sum"
     )
@@ -267,7 +267,7 @@ def test_mixed_precision_changes_little(positions: str) -> None:
         loss.total.backward()
         steps = stepped(model, model.start(data.source), decoder_input(data.target))
     assert loss.total.dtype == torch.float32
-    assert (steps.float() - exact)[data.target.real].abs().max() < 0.2
+    assert (steps.float() - exact)[data.target.real()].abs().max() < 0.2
 
 
 def test_learned_positions_end() -> None:

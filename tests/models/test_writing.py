@@ -43,7 +43,7 @@ def test_only_real_vectors_are_asked() -> None:
     memory[:, :, 3:] = torch.nan
     assert torch.equal(model.logits(Pairs(Images(memory), target)), found)
     steps = stepped(model, model.start(Images(memory)), decoder_input(target))
-    torch.testing.assert_close(steps[target.real], found[target.real], rtol=0, atol=1e-12)
+    torch.testing.assert_close(steps[target.real()], found[target.real()], rtol=0, atol=1e-12)
 
 
 def test_the_names_of_weights_are_those_of_saved_runs() -> None:

@@ -80,8 +80,8 @@ def test_a_call_of_no_heads_answers_with_none() -> None:
     with watch(model) as seen:
         model(q, k, k)
     layer = seen[0]
-    assert layer.entropy.shape == (2, 0, 5)
-    assert layer.received.shape == (2, 0, 7)
+    assert layer.entropy().shape == (2, 0, 5)
+    assert layer.received().shape == (2, 0, 7)
     assert layer.top(2)[0].shape == (2, 0, 5, 2)
 
 
@@ -129,7 +129,7 @@ def test_a_model_of_mixed_precision_under_autocast_is_seen() -> None:
         watched = run()
     assert torch.equal(plain, watched)
     assert [layer.shape for layer in seen] == [(2, 4, 7, 7)] * 2
-    assert seen[1].entropy.isfinite().all()
+    assert seen[1].entropy().isfinite().all()
 
 
 def nested(layout: torch.layout) -> Tensor:
@@ -154,7 +154,7 @@ def test_nested_tensors_are_recorded_as_not_understood(layout: torch.layout) -> 
     assert not layer.understood
     assert "<Attending: not understood: its query and key are nested tensors" in repr(seen)
     for asking in (
-        lambda: layer.entropy,
+        lambda: layer.entropy(),
         lambda: layer.weights(queries=0),
         lambda: layer.select(heads=0),
         lambda: layer.sinks(),
@@ -245,7 +245,7 @@ def test_a_choice_that_a_layer_does_not_have_is_its_reason_and_others_go_on() ->
         model(x)
     assert seen["wide"].shape == (2, 1, 5, 5)
     with pytest.raises(RegardError, match="narrow attended in a way that was not understood: head 3"):
-        _ = seen["narrow"].entropy
+        _ = seen["narrow"].entropy()
 
 
 def test_a_score_that_cannot_be_cut_is_recorded_as_not_understood() -> None:

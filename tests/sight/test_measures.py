@@ -38,7 +38,7 @@ def test_distance_is_the_mean_gap_under_the_weights(case, capacity):
     found = distance(call, capacity=capacity)
     close(found.each, expected, atol=2e-5)
     assert torch.equal(found.counted, visible(call).any(-1))
-    close(found.mean, mean_over(expected, visible(call).any(-1)), atol=2e-5)
+    close(found.mean(), mean_over(expected, visible(call).any(-1)), atol=2e-5)
 
 
 @capacities
@@ -64,7 +64,7 @@ def test_a_diagonal_is_the_weight_there_over_the_queries_that_may_look_there(cas
     found = diagonal(call, ahead, capacity=capacity)
     close(found.each, (written(call) * there).sum(-1))
     assert torch.equal(found.counted, there.any(-1))
-    close(found.mean, mean_over(found.each.double(), there.any(-1)))
+    close(found.mean(), mean_over(found.each.double(), there.any(-1)))
 
 
 @capacities
@@ -93,7 +93,7 @@ def test_sinks_are_shares_of_all_received_mass(case, capacity):
     close(found.shares, shares)
     close(found.first, shares[..., :2].sum(-1))
     assert torch.equal(found.keys, shares > 0.12)
-    close(found.mass, (shares * (shares > 0.12)).sum(-1))
+    close(found.mass(), (shares * (shares > 0.12)).sum(-1))
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
@@ -125,9 +125,9 @@ def test_float64_stays_float64():
 def test_a_perfect_previous_token_head_scores_one():
     weights = torch.eye(6).roll(-1, -1)  # query i looks at key i − 1, and the first at the last
     found = previous_token(looking_as(weights))
-    assert found.mean == 1
+    assert found.mean() == 1
     assert found.counted.tolist() == [False] + [True] * 5
-    assert diagonal(looking_as(weights)).mean == 0
+    assert diagonal(looking_as(weights)).mean() == 0
     assert distance(looking_as(weights)).each.tolist() == [5, 1, 1, 1, 1, 1]
 
 
@@ -136,7 +136,7 @@ def test_the_first_word_of_a_document_cannot_spoil_a_previous_token_head():
         torch.zeros(4, 1), torch.zeros(4, 1), causal(offset=-1) & documents(torch.tensor([0, 0, 1, 1]))
     )
     assert previous_token(call).counted.tolist() == [False, True, False, True]
-    assert previous_token(call).mean == 1
+    assert previous_token(call).mean() == 1
 
 
 def test_a_perfect_induction_head_scores_one():
@@ -146,7 +146,7 @@ def test_a_perfect_induction_head_scores_one():
         weights[query, keys] = 1 / len(keys)
     found = induction(looking_as(weights), tokens)
     assert found.counted.tolist() == [False, False, False, True, True, False, True, True]
-    assert found.mean == 1
+    assert found.mean() == 1
 
 
 def test_a_weight_too_small_for_a_float_still_counts_and_a_hidden_one_never():
@@ -195,7 +195,7 @@ def test_a_sink_is_found_where_it_is():
     found = sinks(looking_as(weights))
     assert found.keys.tolist() == [False, False, True, False, False]
     close(found.first, torch.tensor(0.05))
-    close(found.mass, torch.tensor(0.8))
+    close(found.mass(), torch.tensor(0.8))
     assert torch.equal(Sinks.of(torch.zeros(3)).shares, torch.zeros(3))
 
 

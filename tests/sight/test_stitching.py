@@ -52,7 +52,7 @@ def test_our_decoder_step_by_step(pieces: list[int]) -> None:
         stitched = steps.stitched(name)
         assert stitched.shape == whole[name].shape
         torch.testing.assert_close(stitched.weights(), whole[name].weights(), **close)
-        torch.testing.assert_close(stitched.entropy, whole[name].entropy, **close)
+        torch.testing.assert_close(stitched.entropy(), whole[name].entropy(), **close)
         torch.testing.assert_close(stitched.map(3, 3), whole[name].map(3, 3), **close)
 
 
@@ -258,7 +258,7 @@ def test_a_cache_that_is_a_sliding_window(family: str, prompt: int, beams: int) 
         stitched = steps.stitched(name, beams=found.beam_indices if beams > 1 else None)
         assert stitched.shape == (1, 4, prompt + 6, prompt + 6)
         torch.testing.assert_close(stitched.weights(), whole[name].weights(), rtol=0, atol=2e-6)
-        torch.testing.assert_close(stitched.entropy, whole[name].entropy, rtol=0, atol=5e-6)
+        torch.testing.assert_close(stitched.entropy(), whole[name].entropy(), rtol=0, atol=5e-6)
 
 
 @pytest.mark.parametrize("kind", ["transformer", "recurrent-context additive"])

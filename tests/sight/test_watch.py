@@ -102,7 +102,9 @@ def test_every_score_can_be_cut_by_head(name: str) -> None:
         peer.run()
     for layer in seen:
         torch.testing.assert_close(layer.select(heads=[3, 1]).weights(), layer.weights()[:, [3, 1]], **close)
-        torch.testing.assert_close(layer.select(batch=1, heads=2).received, layer.received[1:, 2:3], **close)
+        torch.testing.assert_close(
+            layer.select(batch=1, heads=2).received(), layer.received()[1:, 2:3], **close
+        )
 
 
 def test_evidence_can_be_all_that_is_kept() -> None:
@@ -112,7 +114,7 @@ def test_evidence_can_be_all_that_is_kept() -> None:
     with watch(model, keep="evidence", ask=["entropy", ("top", 2), ("map", 3, 2)]) as seen:
         model(x)
     assert seen[0].call is None
-    torch.testing.assert_close(seen[0].entropy, calls[0].entropy)
+    torch.testing.assert_close(seen[0].entropy(), calls[0].entropy())
     torch.testing.assert_close(seen[0].top(2), calls[0].top(2))
     torch.testing.assert_close(seen[0].map(3, 2), calls[0].map(3, 2))
     with pytest.raises(RegardError, match="keep='evidence', which kept entropy, map, received, top"):
@@ -160,10 +162,10 @@ def test_what_was_overwritten_is_refused() -> None:
     with watch(model) as seen:
         model(x)
     with pytest.raises(RegardError, match="the query that Overwriting attended with was overwritten"):
-        _ = seen[0].entropy
+        _ = seen[0].entropy()
     with watch(model, keep="evidence") as early:
         model(x)
-    assert early[0].entropy.shape == (1, 2, 5)
+    assert early[0].entropy().shape == (1, 2, 5)
 
 
 def test_compiled_models_are_refused_by_name() -> None:
@@ -231,13 +233,13 @@ def test_weights_of_a_score_and_masks_that_change_are_noticed() -> None:
         model(x, mask=keep(kept))
     kept[0, 1] = False
     with pytest.raises(RegardError, match="the mask that MultiHeadAttention attended with was overwritten"):
-        _ = seen[0].entropy
+        _ = seen[0].entropy()
     with watch(model) as seen:
         model(x)
     with torch.no_grad():
         model.score.weight.add_(1.0)
     with pytest.raises(RegardError, match="the score that MultiHeadAttention attended with was overwritten"):
-        _ = seen[0].entropy
+        _ = seen[0].entropy()
 
 
 def test_a_mask_whose_parts_hold_each_other_is_watched_and_its_changes_are_noticed() -> None:
@@ -254,7 +256,7 @@ def test_a_mask_whose_parts_hold_each_other_is_watched_and_its_changes_are_notic
     torch.testing.assert_close(seen[0].weights(), expected.detach(), **close)
     lengths.copy_(torch.tensor([4, 3]))
     with pytest.raises(RegardError, match="the mask that MultiHeadAttention attended with was overwritten"):
-        _ = seen[0].entropy
+        _ = seen[0].entropy()
 
 
 def test_a_mode_that_makes_torch_call_twice_is_seen_once() -> None:

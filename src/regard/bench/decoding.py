@@ -149,7 +149,7 @@ def marian_decoder(folder: Path, precision: str = "float32", device: str = "cpu"
         with torch.inference_mode():
             found = model.generate(
                 input_ids=source.tokens,
-                attention_mask=source.real.long(),
+                attention_mask=source.real().long(),
                 num_beams=size,
                 do_sample=False,
                 max_new_tokens=steps,

@@ -119,9 +119,9 @@ class Peer(nn.Module):
             self._embedded(source.tokens),
             self._embedded(given),
             tgt_mask=ahead,
-            src_key_padding_mask=~source.real,
-            tgt_key_padding_mask=~target.real,
-            memory_key_padding_mask=~source.real,
+            src_key_padding_mask=~source.real(),
+            tgt_key_padding_mask=~target.real(),
+            memory_key_padding_mask=~source.real(),
             tgt_is_causal=True,
         )
         logits = F.linear(vectors, self.embedding.weight)
@@ -184,7 +184,7 @@ class _Other(nn.Module):
     def forward(self, batch: Pairs) -> Tensor:
         start = batch.target.tokens.new_full((len(batch.target), 1), START)
         target = torch.cat([start, batch.target.tokens], 1)
-        return self.model(batch.source.tokens, target, mask=batch.source.real)
+        return self.model(batch.source.tokens, target, mask=batch.source.real())
 
 
 def peer_updates(model: nn.Module, batches: Iterator[Any], dtype: torch.dtype, device: str) -> Update:

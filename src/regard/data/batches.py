@@ -99,7 +99,6 @@ class Sequences:
     def __len__(self) -> int:
         return self.tokens.shape[0]
 
-    @property
     def real(self) -> Tensor:
         """[b, n]: which tokens are not filling."""
         return torch.arange(self.tokens.shape[1], device=self.tokens.device) < self.lengths[:, None]

@@ -44,7 +44,7 @@ def log_probabilities(model: Predicts, batch: Pairs[Any] | Sequences) -> list[Li
         logprobs = normalised(logits)
         known = texts.tokens.clamp(0, logprobs.shape[-1] - 1)
         each = logprobs.gather(-1, known[..., None])[..., 0].where(known == texts.tokens, torch.nan)
-    unusable = (each.isnan() & texts.real).nonzero().tolist()
+    unusable = (each.isnan() & texts.real()).nonzero().tolist()
     if unusable:
         row, step = unusable[0]
         token, words = int(texts.tokens[row, step]), logprobs.shape[-1]

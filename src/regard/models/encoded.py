@@ -39,7 +39,6 @@ class Encoded:
         """Sequences without padding."""
         return cls(vectors, vectors.new_full(vectors.shape[:1], vectors.shape[1]).long())
 
-    @property
     def real(self) -> Bool[Tensor, "b n"]:
         """Where there is no padding."""
         return torch.arange(self.vectors.shape[1], device=self.lengths.device) < self.lengths[:, None]

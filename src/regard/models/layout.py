@@ -121,7 +121,7 @@ def to_learn(
 ) -> tuple[Float[Tensor, "m d"], Int[Tensor, " m"]]:
     """The vectors that have something to say, and what; less than 0: nothing, for filling."""
     if isinstance(texts, Sequences):
-        real = texts.real
+        real = texts.real()
         return x[real], texts.tokens[real]
     if isinstance(layout, InOneRow) and texts.filled:
         return x, torch.where(layout.packing.real, texts.tokens, -1)

@@ -171,9 +171,9 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
         """The cross-entropy of the target tokens."""
         joined, target = self._decode(batch), pairs(batch).target
         if target.filled:  # how many are real is not synchronised: targets less than 0 are ignored
-            vectors, aims = joined.flatten(0, 1), target.tokens.where(target.real, -1).flatten()
+            vectors, aims = joined.flatten(0, 1), target.tokens.where(target.real(), -1).flatten()
         else:
-            vectors, aims = joined[target.real], target.tokens[target.real]
+            vectors, aims = joined[target.real()], target.tokens[target.real()]
         return word_loss(
             self._said(vectors),
             self.output.weight,
@@ -206,7 +206,9 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
         readable(pairs(batch).target, self.target_embedding)
         state = self.start(batch.source)
         # Padding may hold anything, and would reach the gradient of the weights.
-        x = torch.where(batch.target.real[..., None], self.target_embedding(decoder_input(batch.target)), 0.0)
+        x = torch.where(
+            batch.target.real()[..., None], self.target_embedding(decoder_input(batch.target)), 0.0
+        )
         if not self.feeds:
             tops, _ = self.decoder(x, state.hidden)
             return torch.cat([tops, *self._ask(tops, state.memory, batch.target.lengths)], -1)

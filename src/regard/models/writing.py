@@ -131,7 +131,9 @@ class Writing(nn.Module, ABC, Generic[Source]):
     def start(self, source: Source) -> WritingState:
         """Read the sources; the decoder's keys and values of them are made once."""
         memory = self.read(source).in_rows()
-        vectors = torch.where(memory.real[..., None], memory.vectors, 0.0)  # once, rather than at every step
+        vectors = torch.where(
+            memory.real()[..., None], memory.vectors, 0.0
+        )  # once, rather than at every step
         layers = tuple(block.cross.remember(vectors).compact() for block in self._decoder())
         shares = all(block.attention.bias is None for block in self._decoder())
         return WritingState(Memory(layers, memory.lengths), (None,) * len(layers), shares=shares)

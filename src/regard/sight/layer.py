@@ -49,23 +49,19 @@ class Layer:
         """Whether the call could be expressed as a `Call`, so that questions have answers."""
         return not self.reason
 
-    @property
     def entropy(self) -> Float[Tensor, "*batch q"]:
         """How widely each query looks, in nats: 0 at one key, log k at k keys alike."""
         return self._looks.entropy
 
-    @property
     def received(self) -> Float[Tensor, "*batch k"]:
         """The mass each key got from all queries together."""
         found: Tensor = self._answer(("received",))
         return found
 
-    @property
     def logsumexp(self) -> Float[Tensor, "*batch q"]:
         """log Σ exp(score) of each query; −∞ when it may look at nothing."""
         return self._looks.logsumexp
 
-    @property
     def peak(self) -> tuple[Int[Tensor, "*batch q"], Float[Tensor, "*batch q"]]:
         """The heaviest key of each query and its weight; −1 and 0 when it may look at nothing."""
         keys, weights = self.top(1)
@@ -81,17 +77,14 @@ class Layer:
         found: Tensor = self._answer(("map", height, width))
         return found
 
-    @property
     def distance(self) -> measures.Reading:
         """How far each query looks, in positions."""
         return measures.distance(self.intact())
 
-    @property
     def previous_token(self) -> measures.Reading:
         """The weight of each query on the position before its own."""
         return measures.previous_token(self.intact())
 
-    @property
     def similarity(self) -> Float[Tensor, "*batch h h"]:
         """How alike the heads look: 1 for the same weights, 0 where they share no key."""
         return similarity(self.intact())

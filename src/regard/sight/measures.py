@@ -26,7 +26,6 @@ class Reading:
     each: Float[Tensor, "*batch q"]  # 0 where it does not count
     counted: Bool[Tensor, "*batch q"]
 
-    @property
     def mean(self) -> Float[Tensor, "*batch"]:
         """Over the queries that count; 0 when none does."""
         return self.each.sum(-1) / self.counted.sum(-1).clamp_min(1)
@@ -162,7 +161,6 @@ class Sinks:
         shares = torch.where(received > 0, shares, 0.0)  # a head without any weights has no sinks
         return cls(shares=shares, first=shares[..., :count].sum(-1), keys=shares > above)
 
-    @property
     def mass(self) -> Float[Tensor, "*batch"]:
         """The part of all mass that the sinks get together."""
         return (self.shares * self.keys).sum(-1)

@@ -53,9 +53,9 @@ class Monitor:
         for layer in seen:
             if not layer.understood:
                 continue  # `watch` has warned of it
-            share = layer.received / layer.received.sum(-1, keepdim=True).clamp_min(1e-12)
+            share = layer.received() / layer.received().sum(-1, keepdim=True).clamp_min(1e-12)
             heads = layer.shape[-3] if len(layer.shape) > 2 else 1
-            numbers = torch.stack([layer.entropy.mean(-1), share.amax(-1)]).reshape(2, -1, heads).mean(1)
+            numbers = torch.stack([layer.entropy().mean(-1), share.amax(-1)]).reshape(2, -1, heads).mean(1)
             for head, (entropy, sink) in enumerate(numbers.T.tolist()):  # one transfer a layer
                 self.write(HeadRecord(step=step, module=layer.name, head=head, entropy=entropy, sink=sink))
 

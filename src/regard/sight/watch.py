@@ -44,7 +44,7 @@ def watch(
 
         with watch(model) as seen:
             output = model(x)
-        seen["encoder.0.attention"].entropy
+        seen["encoder.0.attention"].entropy()
 
     A call is its query and key as they are, so looking costs memory linear in the length and no time; asking costs
     one more pass. `layers` chooses modules by the end of their path (or a function of the path), `heads` and `batch`

@@ -143,8 +143,8 @@ def test_the_forward_pass_tells_it_and_is_not_changed(monkeypatch: pytest.Monkey
         assert level is not None
         close(level, expected, atol=1e-5)
     for layer in (seen[0], trained[0], kept[0]):
-        close(layer.received, weights.sum(-2), atol=2e-5)
-        close(layer.entropy, -torch.special.xlogy(weights, weights).sum(-1), atol=1e-5)
+        close(layer.received(), weights.sum(-2), atol=2e-5)
+        close(layer.entropy(), -torch.special.xlogy(weights, weights).sum(-1), atol=1e-5)
 
 
 def test_what_one_answer_found_serves_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,8 +160,8 @@ def test_what_one_answer_found_serves_the_next(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(launch, name, spied)
     call = random_call(causal(), torch.float16, kv_heads=HEADS)
     layer, weights = Layer.of("one", call), written(call)
-    close(layer.received, weights.sum(-2), atol=2e-5)
-    close(layer.entropy, -torch.special.xlogy(weights, weights).sum(-1))
+    close(layer.received(), weights.sum(-2), atol=2e-5)
+    close(layer.entropy(), -torch.special.xlogy(weights, weights).sum(-1))
     close(layer.top(2)[1], weights.topk(2).values)
     close(layer.map(5, 7), pooled_by_hand(weights, 5, 7))
     assert passes == ["look", "look, given the log-sum-exp"]  # once to find it, once for the top keys

@@ -63,7 +63,7 @@ def test_hidden_cells_are_hatched_and_seen_ones_are_not():
             tuple(pixel) for pixel in image[top : top + side, left : left + side].reshape(-1, 3).tolist()
         }
         assert colours - {PAPER} == (
-            {HIDDEN, HATCH} if key > query else {colour(float(picture.levels[query, key]))}
+            {HIDDEN, HATCH} if key > query else {colour(float(picture.levels()[query, key]))}
         )
 
 

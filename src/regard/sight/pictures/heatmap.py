@@ -56,14 +56,13 @@ class Heatmap(Drawing):
     top: float
     aside: int = 0  # of the last keys: no words, but what weights also go to; drawn in grey
 
-    @property
     def levels(self) -> NDArray[np.float64]:
         """The weights as parts of the darkest one."""
         return levels(self.weights, self.top)
 
     def shades(self) -> NDArray[np.uint8]:
         """The colour of every cell, [queries, keys, 3]; keys that are set apart are in grey, paler than words."""
-        colours = shade(self.levels)
+        colours = shade(self.levels())
         words = len(self.keys) - self.aside
         dark = 255 - colours[:, words:] @ np.array([0.2126, 0.7152, 0.0722])  # luma: red, green, blue
         colours[:, words:] = (255 - _PALE * dark).round().astype(np.uint8)[..., None]

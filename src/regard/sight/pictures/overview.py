@@ -21,7 +21,7 @@ def overview(seen: Seen | Layer, *, cells: int = 24, entry: int = 0, title: str 
         raise RegardError("no attention call was seen, so there is nothing to show")
     shown = every[: MAX_MAPS[0]]
     maps = [_entry(layer, layer.map(cells, cells), entry, 2) for layer in shown]
-    spread = [_entry(layer, layer.entropy, entry, 1).float().mean(-1) for layer in shown]
+    spread = [_entry(layer, layer.entropy(), entry, 1).float().mean(-1) for layer in shown]
     heads = max(map(len, maps))
     left_out = [f"{len(shown)} of {len(every)} calls"] if len(every) > len(shown) else []
     left_out += [f"{MAX_MAPS[1]} of {heads} heads"] if heads > MAX_MAPS[1] else []

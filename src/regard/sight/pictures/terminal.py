@@ -75,7 +75,7 @@ class TerminalMap:
 
 def _pooled(picture: Heatmap, rows: int, columns: int) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
     """At most so many rows and columns: levels (the largest of those put together), whether any is seen, how many."""
-    levels, seen = picture.levels * picture.allowed, picture.allowed
+    levels, seen = picture.levels() * picture.allowed, picture.allowed
     row_pool, pool = -(-levels.shape[0] // rows), -(-levels.shape[1] // columns)
     for axis, size in ((0, row_pool), (1, pool)):
         starts = np.arange(0, levels.shape[axis], size)
