@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-all check contracts bench page clean help
+.PHONY: demo test test-all test-gpu check contracts bench page clean help
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\): .*## /make \1\t/p' Makefile | expand -t 18
@@ -17,6 +17,15 @@ test: $(VENV)/dev        ## the tests, on two cores
 
 test-all: test   ## those, then the slow ones: whole trainings, browsers, subprocesses
 	@$(BIN)/python -m pytest -n 2 -m slow
+
+# On a machine with a GPU, by a Python that has torch for it, Triton and the packages of `.[dev]`. The environment of the
+# other targets has torch for CPUs. The Triton kernels and the contracts make their tensors on the device that is named;
+# tests marked `gpu` make their own there.
+GPU_TEST := PYTHONPATH=src $(PYTHON) -m pytest -n 4 -p no:cacheprovider -m
+test-gpu:        ## every test that needs a GPU
+	@REGARD_TRITON=required $(GPU_TEST) triton --device cuda $(wildcard tests/*/kernels) tests/models/test_fused_step.py
+	@$(GPU_TEST) "not slow" --device cuda tests/contracts
+	@$(GPU_TEST) gpu
 
 check: $(VENV)/dev       ## formatting, lint, types, then the tests
 	@$(BIN)/ruff format --check .

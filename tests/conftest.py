@@ -39,6 +39,13 @@ def _seed() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _gpu(request: pytest.FixtureRequest) -> None:
+    """Tests marked `gpu` need one."""
+    if request.node.get_closest_marker("gpu") is not None and not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+
+
+@pytest.fixture(autouse=True)
 def _kernels(request: pytest.FixtureRequest) -> None:
     """Tests marked `triton` need Triton, and a GPU or its interpreter; with REGARD_TRITON=required they must run."""
     if request.node.get_closest_marker("triton") is None:

@@ -22,7 +22,7 @@ def test_elsewhere_they_are_torchs() -> None:
     assert len(seen) == 1
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="mixed precision on a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -60,7 +60,8 @@ def lively(model: nn.Module) -> nn.Module:
     generator = torch.Generator().manual_seed(5)
     for weight in model.parameters():
         if weight.ndim > 1:
-            weight.data = torch.randn(weight.shape, generator=generator) * 1.5 / weight.shape[-1] ** 0.5
+            drawn = torch.randn(weight.shape, generator=generator, device="cpu").to(weight.device)
+            weight.data = drawn * 1.5 / weight.shape[-1] ** 0.5
     model.output.weight.data[END] *= 3
     return model
 
@@ -84,7 +85,7 @@ def decoded(
     limits = torch.tensor([LIMIT - index % 3 for index in range(len(texts))])
     found: list[list[Text]] = [[] for _ in texts]
     for batch in in_batches(rows, size):
-        source = Sequences.of([texts[i] for i in batch])
+        source = Sequences.of([texts[i] for i in batch]).to(limits.device)
         if extra:
             wider = torch.cat([source.tokens, torch.zeros(len(batch), extra, dtype=torch.long)], dim=1)
             noise = torch.randint(3, WORDS, wider.shape)

@@ -23,7 +23,7 @@ from regard.decoding.static_decode import static_on, survey
 from regard.models.cuda_graph import Captured, Capturing, Readback
 from regard.models.transformer import Transformer
 
-gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+gpu = pytest.mark.gpu
 
 
 def decoded(how: str, model: Transformer, source: Sequences) -> list[list[Hypothesis]]:

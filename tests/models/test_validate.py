@@ -71,8 +71,7 @@ SOURCE, TARGET, CLASSES = 13, 17, 3
 BAD = [SOURCE, TARGET, -1, -100, 10**6, 2**40]  # no row of any table here
 Door = Callable[[Sequences], object]
 
-ON_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-DEVICES = ["cpu", pytest.param("cuda", marks=ON_GPU)]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 @pytest.fixture(params=DEVICES)
@@ -288,7 +287,7 @@ def test_losses_by_themselves_are_not_a_number_for_a_word_that_there_is_not(devi
         assert cross_entropy(vectors @ table.T, targets).total.isnan()
 
 
-@ON_GPU
+@pytest.mark.gpu
 def test_a_decode_that_is_replayed_refuses_a_token_too() -> None:
     model = transformer().to("cuda")
     right = sequences(7, 4, 1, vocabulary=SOURCE).to("cuda")

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from regard import MultiHeadAttention, watch
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 class Attending(nn.Module):

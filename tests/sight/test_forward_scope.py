@@ -16,7 +16,7 @@ from regard import MultiHeadAttention, RegardError, drop_heads, forbid, interven
 from regard.attention.dispatch import observed, observers
 from regard.sight.watch import watch
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 class Block(nn.Module):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard import intervene, scale_head
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -193,7 +193,7 @@ def test_what_cannot_be_packed_is_refused_by_name(recipe: str, change: str, said
     assert not packs(find("numbers-recurrent", []))
 
 
-gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="recording is for GPUs")
+gpu = pytest.mark.gpu
 
 
 def recurrent(**changes: Any) -> RecurrentTranslator:

@@ -1,6 +1,5 @@
 """Additive attention in Triton against the equation written out in float64: on a GPU, or by Triton's interpreter."""
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,12 +31,7 @@ if TYPE_CHECKING:
     from regard.attention.kernels.additive_problem import Problem
 
 pytest.importorskip("triton", reason="Triton is not installed")
-if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
-    pytest.skip("Triton needs a GPU, or TRITON_INTERPRET=1", allow_module_level=True)
 pytestmark = pytest.mark.triton
-
-if torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
-    torch.set_default_device("cuda")
 
 NEAR = {torch.float32: 2e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}  # ‖error‖ / ‖truth‖
 DTYPES = list(NEAR)

@@ -9,7 +9,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.program_blocks import counted, owned, part_of, sides
+from regard.sight.kernels.program_blocks import Scoring, Side, counted, owned, part_of
 from regard.sight.kernels.score_tiles import biased, laned, own_tile, products, summed, visible
 
 
@@ -102,10 +102,9 @@ def keys_kernel(
     """What TALL keys get from the queries of one head. MAP: 0 none, bands of queries 1 of whole tiles, 2 at most two in
     a tile, 3 many.
     """
-    queries, keys, scoring = sides(
-        query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
-        heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
-    )  # fmt: skip
+    queries = Side(query, query_descriptor, stride_qb, stride_qh, stride_qn, query_count, query_ids)
+    keys = Side(key, key_descriptor, stride_kb, stride_kh, stride_kn, key_count, key_ids)
+    scoring = Scoring(ranges, spans, slopes, heads, groups, share, scale, shift, low, high)
     block = owned(keys, queries, scoring, None, beside, True, TALL, SIZE)
     k = own_tile(keys, block, TALL, WIDTH, PADDED, EXACT)
     got = tl.zeros([TALL, LANES], tl.float32)

@@ -1,6 +1,7 @@
 """Which queries or keys a program of an evidence kernel owns, and which of the others it loops over.
 
-The named tuples exist inside kernels only; what is None in them is left out when a kernel is compiled.
+The named tuples exist inside kernels only; what is None in them is left out when a kernel is compiled. Triton 3.6
+cannot return None from a function, so a kernel makes its own `Side` and `Scoring`.
 """
 
 from typing import Any, NamedTuple, no_type_check
@@ -64,21 +65,6 @@ class Block(NamedTuple):
 
 @triton.jit
 @no_type_check
-def sides(
-    query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes,
-    queries, keys, heads, groups, share,
-    stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
-):  # fmt: skip
-    """The arguments that all kernels have in common, as named tuples."""
-    return (
-        Side(query, query_descriptor, stride_qb, stride_qh, stride_qn, queries, query_ids),
-        Side(key, key_descriptor, stride_kb, stride_kh, stride_kn, keys, key_ids),
-        Scoring(ranges, spans, slopes, heads, groups, share, scale, shift, low, high),
-    )
-
-
-@triton.jit
-@no_type_check
 def owned(
     side, others, scoring, positions, beside, KEYS: tl.constexpr, TALL: tl.constexpr, SIZE: tl.constexpr
 ):
@@ -89,8 +75,13 @@ def owned(
     count = tl.minimum(beside, tl.num_programs(0) // blocks - together * beside)
     entry, index = together * beside + rest % count, rest // count
     low, high = scoring.low, scoring.high
-    if KEYS:
-        low, high = turned(low, high)
+    if KEYS:  # a band of queries − keys
+        low = None
+        high = None
+        if scoring.high is not None:
+            low = -scoring.high
+        if scoring.low is not None:
+            high = -scoring.low
     elif high is not None:
         index = blocks - 1 - index  # the longest first, so that the chip is busy to the end
     batch, head, other_head = heads_of(entry, scoring, KEYS)
@@ -105,8 +96,8 @@ def owned(
         inside = (position >= first) & (position < last)
         lowest = tl.min(tl.where(inside, position, last), 0)
         highest = tl.max(tl.where(inside, position, -1), 0)
-    ids = None
-    other_ids = None
+    ids = row  # not read without documents
+    other_ids = entry
     span = None
     if side.ids is not None:
         documents = entry // scoring.share
@@ -117,7 +108,7 @@ def owned(
         lowest, highest, other_first, other_last, low, high, span, SIZE
     )
     nearest, farthest = reach(position, other_first, other_last, low, high)
-    slope = None
+    slope = 0.0  # not read without slopes
     if scoring.slopes is not None:
         slope = tl.load(scoring.slopes + entry)
     return Block(
@@ -131,21 +122,6 @@ def owned(
 def counted(block):
     """Which of the owned are inside the ranges. Computed where it is used: kept through a loop, it costs registers."""
     return (block.position >= block.first) & (block.position < block.last)
-
-
-@triton.jit
-@no_type_check
-def turned(low, high):
-    """A band of keys − queries as one of queries − keys."""
-    if low is not None:
-        if high is not None:
-            return -high, -low
-        else:
-            return None, -low
-    elif high is not None:
-        return -high, None
-    else:
-        return None, None
 
 
 @triton.jit

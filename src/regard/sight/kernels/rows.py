@@ -10,7 +10,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.program_blocks import counted, owned, part_of, sides
+from regard.sight.kernels.program_blocks import Scoring, Side, counted, owned, part_of
 from regard.sight.kernels.score_tiles import (
     HIDDEN,
     biased,
@@ -61,7 +61,7 @@ def look(
         scores = products(q, queries, keys, block, start, TALL, SIZE, WIDTH, PADDED, EXACT)
         column = start + tl.arange(0, SIZE)
         scale = scoring.scale
-        if MASKED or block.slope is not None or TOP > 0:
+        if MASKED or scoring.slopes is not None or TOP > 0:
             scores = biased(scores, scoring, block.slope, block.position[:, None], column[None, :])
             scale = 1.0
         if MASKED:
@@ -105,10 +105,9 @@ def rows_kernel(
     With TOP, a list of their top keys, for which the log-sum-exp must not be KNOWN. With PARTS, the bunches of keys that
     hold the top SLOTS, and nothing else where it is KNOWN.
     """
-    queries, keys, scoring = sides(
-        query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
-        heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
-    )  # fmt: skip
+    queries = Side(query, query_descriptor, stride_qb, stride_qh, stride_qn, query_count, query_ids)
+    keys = Side(key, key_descriptor, stride_kb, stride_kh, stride_kn, key_count, key_ids)
+    scoring = Scoring(ranges, spans, slopes, heads, groups, share, scale, shift, low, high)
     block = owned(queries, keys, scoring, positions, beside, False, TALL, SIZE)
     q = own_tile(queries, block, TALL, WIDTH, PADDED, EXACT)
     at = block.entry.to(tl.int64) * query_count + block.row

@@ -78,7 +78,7 @@ def exact(
 @no_type_check
 def biased(found, scoring, slope, queries, keys):
     """Scores from products; `queries` and `keys` are positions that broadcast over them."""
-    if slope is not None:
+    if scoring.slopes is not None:
         away = tl.abs((queries + scoring.shift).to(tl.float32) - keys.to(tl.float32))
         return found * scoring.scale - slope * away
     else:
@@ -87,30 +87,33 @@ def biased(found, scoring, slope, queries, keys):
 
 @triton.jit
 @no_type_check
-def meeting(others, begin, end, own_ids, other_ids):
-    """Which pairs of a tile may look: `others` are the positions across it."""
-    met = (others[None, :] >= begin[:, None]) & (others[None, :] < end[:, None])
-    if own_ids is not None:
-        met = met & (own_ids[:, None] == other_ids[None, :]) & (other_ids >= 0)[None, :]
-    return met
+def meeting(others, begin, end):
+    """Which pairs of a tile are in reach: `others` are the positions across it."""
+    return (others[None, :] >= begin[:, None]) & (others[None, :] < end[:, None])
+
+
+@triton.jit
+@no_type_check
+def same_document(ids, other_ids):
+    """Which pairs of a tile are of one document, and not of padding."""
+    return (ids[:, None] == other_ids[None, :]) & (other_ids >= 0)[None, :]
 
 
 @triton.jit
 @no_type_check
 def visible(block, others, position):
     """Which of the others at these positions, across, may meet what the program owns, down."""
-    theirs = ids_at(block, others, position)
-    return meeting(position, block.nearest, block.farthest, block.ids, theirs)
+    met = meeting(position, block.nearest, block.farthest)
+    if others.ids is not None:
+        met = met & same_document(block.ids, ids_at(block, others, position))
+    return met
 
 
 @triton.jit
 @no_type_check
 def ids_at(block, others, position):
-    """The documents of some of the others; None where there are none."""
-    if block.ids is not None:
-        return tl.load(block.other_ids + position, mask=position < others.count, other=-1)
-    else:
-        return None
+    """The documents of some of the others."""
+    return tl.load(block.other_ids + position, mask=position < others.count, other=-1)
 
 
 @triton.jit

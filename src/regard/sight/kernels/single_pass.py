@@ -13,7 +13,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.program_blocks import counted, owned, part_of, reach, sides, turned
+from regard.sight.kernels.program_blocks import Scoring, Side, counted, owned, part_of, reach
 from regard.sight.kernels.score_tiles import (
     HIDDEN,
     biased,
@@ -22,6 +22,7 @@ from regard.sight.kernels.score_tiles import (
     load_tile,
     meeting,
     own_tile,
+    same_document,
 )
 
 
@@ -70,10 +71,18 @@ def deposit(pointers, masses, fixed, inside):
 @no_type_check
 def shown(column, keys, scoring, block):
     """Which keys, down, may be seen by the queries of the block, across."""
-    low, high = turned(scoring.low, scoring.high)
+    low = None
+    high = None
+    if scoring.high is not None:
+        low = -scoring.high
+    if scoring.low is not None:
+        high = -scoring.low
     nearest, farthest = reach(column, block.first, block.last, low, high)
     farthest = tl.where((column >= block.other_first) & (column < block.other_last), farthest, nearest)
-    return meeting(block.row, nearest, farthest, ids_at(block, keys, column), block.ids)
+    met = meeting(block.row, nearest, farthest)
+    if keys.ids is not None:
+        met = met & same_document(ids_at(block, keys, column), block.ids)
+    return met
 
 
 @triton.jit
@@ -132,10 +141,9 @@ def single_pass_kernel(
     MAP: tl.constexpr, DOWN: tl.constexpr, SIDES: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Everything about TALL queries of one head, and what they give to its keys."""
-    queries, keys, scoring = sides(
-        query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
-        heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
-    )  # fmt: skip
+    queries = Side(query, query_descriptor, stride_qb, stride_qh, stride_qn, query_count, query_ids)
+    keys = Side(key, key_descriptor, stride_kb, stride_kh, stride_kn, key_count, key_ids)
+    scoring = Scoring(ranges, spans, slopes, heads, groups, share, scale, shift, low, high)
     block = owned(queries, keys, scoring, None, beside, False, TALL, SIZE)
     level += block.entry.to(tl.int64) * query_count
     entropy += block.entry.to(tl.int64) * query_count

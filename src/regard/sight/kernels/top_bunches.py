@@ -11,7 +11,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from regard.sight.kernels.program_blocks import heads_of, limits, reach, sides
+from regard.sight.kernels.program_blocks import Scoring, Side, heads_of, limits, reach
 from regard.sight.kernels.score_tiles import HIDDEN, biased, load_tile
 
 
@@ -100,10 +100,9 @@ def sift_kernel(
     SLOTS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The top keys among the bunches that were left of TALL queries."""
-    queries, keys, scoring = sides(
-        query, key, query_descriptor, key_descriptor, ranges, query_ids, key_ids, spans, slopes, query_count, key_count,
-        heads, groups, share, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, scale, shift, low, high,
-    )  # fmt: skip
+    queries = Side(query, query_descriptor, stride_qb, stride_qh, stride_qn, query_count, query_ids)
+    keys = Side(key, key_descriptor, stride_kb, stride_kh, stride_kn, key_count, key_ids)
+    scoring = Scoring(ranges, spans, slopes, heads, groups, share, scale, shift, low, high)
     blocks = tl.cdiv(query_count, TALL)
     entry = tl.program_id(0) // blocks
     block = tl.program_id(0) % blocks
@@ -115,7 +114,7 @@ def sift_kernel(
     nearest, farthest = reach(row, first_key, last_key, low, high)
     here = tl.load(level + at, mask=real, other=-float("inf"))
     looking = (here != -float("inf")) & (row >= first_query) & (row < last_query)
-    slope = None
+    slope = 0.0  # not read without slopes
     if slopes is not None:
         slope = tl.load(slopes + entry)
     keys_here = key + batch.to(tl.int64) * stride_kb + kv_head.to(tl.int64) * stride_kh
