@@ -30,10 +30,9 @@ from regard import (
 from regard.data.batches import Labelled, Packed, Pairs, Sequences, Spans
 from regard.layers.embedding import Embedding
 from regard.layers.positions import Learned
-from regard.models.objective import cross_entropy
+from regard.models.objective import WordLoss, cross_entropy
 from regard.models.validate import check_vocabulary
 from regard.models.vision import Vision, VisionConfig
-from regard.models.word_loss import word_loss
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
 
@@ -283,7 +282,7 @@ def test_losses_by_themselves_are_not_a_number_for_a_word_that_there_is_not(devi
     vectors, table = torch.randn(4, 8, device=device), torch.randn(SOURCE, 8, device=device)
     for wrong in (SOURCE, 2**40):
         targets = torch.tensor([1, 2, 3, wrong], device=device)
-        assert word_loss(vectors, table, targets).total.isnan()
+        assert WordLoss()(vectors, table, targets).total.isnan()
         assert cross_entropy(vectors @ table.T, targets).total.isnan()
 
 

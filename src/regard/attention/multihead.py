@@ -13,7 +13,6 @@ from regard.attention.biases import Bias
 from regard.attention.cached_attention import attend_beam, attend_static
 from regard.attention.call import Call
 from regard.attention.keyvalue import KeyValue
-from regard.attention.linear import applied
 from regard.attention.masks import Mask, checked_mask
 from regard.attention.projection import InProjection, glorot
 from regard.attention.reach import Extent, Reach
@@ -240,7 +239,7 @@ class MultiHeadAttention(nn.Module):
         offset: int = 0,
         sanitised: bool = False,
     ) -> Tensor:
-        return applied(self.output, self._taken(query, memory, mask, reach, offset, sanitised))
+        return self.output(self._taken(query, memory, mask, reach, offset, sanitised))
 
     def _taken(
         self,

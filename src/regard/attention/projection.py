@@ -3,8 +3,7 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-
-from regard.attention.linear import applied, linear
+from torch.nn import functional as F
 
 Three = tuple[int, int, int]
 
@@ -31,13 +30,13 @@ class InProjection(nn.Module):
     def together(self, x: Float[Tensor, "*batch n d"]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of one input, in one product when the maps are one matrix."""
         if self.packed:
-            query, key, value = torch.split(applied(self.all, x), list(self.outputs), dim=-1)
+            query, key, value = torch.split(self.all(x), list(self.outputs), dim=-1)
             return query, key, value
         return self.queries(x), self.keys(x), self.values(x)
 
     def queries(self, x: Float[Tensor, "*batch q d"]) -> Tensor:
         """W_q x."""
-        return linear(x, *self.asking)
+        return self.linear(x, *self.asking)
 
     @property
     def asking(self) -> tuple[Tensor, Tensor | None]:
@@ -46,11 +45,11 @@ class InProjection(nn.Module):
 
     def keys(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
         """W_k x."""
-        return linear(x, *self._parts()[1])
+        return self.linear(x, *self._parts()[1])
 
     def values(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
         """W_v x."""
-        return linear(x, *self._parts()[2])
+        return self.linear(x, *self._parts()[2])
 
     def memory(self, x: Float[Tensor, "*batch k d"]) -> tuple[Tensor, Tensor]:
         """Keys and values of one input, in one product when the maps are one matrix."""
@@ -58,13 +57,19 @@ class InProjection(nn.Module):
             return self.keys(x), self.values(x)
         asking = self.outputs[0]
         bias = None if self.all.bias is None else self.all.bias[asking:]
-        key, value = torch.split(linear(x, self.all.weight[asking:], bias), list(self.outputs[1:]), dim=-1)
+        key, value = torch.split(
+            self.linear(x, self.all.weight[asking:], bias), list(self.outputs[1:]), dim=-1
+        )
         return key, value
+
+    def linear(self, x: Float[Tensor, "*batch n d"], weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Wx + b, of a part of the matrix."""
+        return F.linear(x, weight, bias)
 
     def _parts(self) -> list[tuple[Tensor, Tensor | None]]:
         """Weight and bias of query, key and value; views where they are packed."""
         if not self.packed:
-            return [(linear.weight, linear.bias) for linear in (self.query, self.key, self.value)]
+            return [(each.weight, each.bias) for each in (self.query, self.key, self.value)]
         weights = torch.split(self.all.weight, list(self.outputs))
         biases = (None,) * 3 if self.all.bias is None else torch.split(self.all.bias, list(self.outputs))
         return list(zip(weights, biases, strict=True))

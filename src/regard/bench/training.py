@@ -23,7 +23,7 @@ from regard.models.transformer import Transformer, TransformerConfig, base, tiny
 from regard.runs.settings import Training
 from regard.training.batch_order import BatchPlace
 from regard.training.distribution import World
-from regard.training.precision import autocast
+from regard.training.precision import chosen_precision
 from regard.training.state import TrainingState
 from regard.training.update import Updater
 
@@ -45,9 +45,8 @@ def training(setting: Setting) -> Iterator[Row]:
         target_vocabulary=WORDS,
     )
     device, settings = setting.device, Training(replay="recorded" if setting.gpu else "none")
-    with autocast(settings, torch.device(device), Transformer(config)):
-        lowered = torch.is_autocast_enabled(torch.device(device).type)
-    dtype = torch.bfloat16 if lowered else torch.float32
+    precision = chosen_precision(settings, torch.device(device), Transformer(config))
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     budget = 8192 if setting.gpu else 256 if setting.quick else 1024  # tokens of a side in a batch
     feed = captions(20 * BATCHES * budget // 14)
     drawn = [list(samples) for samples in PairFeed(feed.sources, feed.targets, budget=budget, seed=1, packed=True).order(0)[:BATCHES]]  # fmt: skip

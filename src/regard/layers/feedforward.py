@@ -6,7 +6,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.linear import applied, rectified
 from regard.attention.projection import glorot
 from regard.data.given import vectors, whole
 from regard.layers.dropout import Dropout
@@ -34,9 +33,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The same map at every position."""
         x = vectors("x", x, self.width, of=self)
-        if self.activation is F.relu:
-            return applied(self.outer, self.dropout(rectified(self.inner, x)))
-        return applied(self.outer, self.dropout(self.activation(applied(self.inner, x))))
+        return self.outer(self.dropout(self.activation(self.inner(x))))
 
 
 class SwiGLU(nn.Module):
@@ -54,5 +51,4 @@ class SwiGLU(nn.Module):
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The same map at every position."""
         x = vectors("x", x, self.width, of=self)
-        gate = F.silu(applied(self.gate, x))
-        return applied(self.outer, self.dropout(gate * applied(self.inner, x)))
+        return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.linear import hooked, mixed
 from regard.data.given import vectors, whole
 from regard.errors import RegardError
 from regard.layers.dropout import Dropout
@@ -32,30 +30,6 @@ def after(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:
 def inside(x: Tensor, layer: Layer, norm: Layer, thin: Layer = _whole) -> Tensor:
     """x + norm(f(x)): what is added has a bounded size (Liu 2022, res-post-norm)."""
     return x + thin(norm(layer(x)))
-
-
-_WIDEST = 8192  # features for which the kernels of mixed precision have space
-
-
-def normed(norm: nn.Module, x: Tensor) -> Tensor:
-    """`norm(x)`; in mixed precision on a GPU by the kernel that writes 16 bits, which is what products want."""
-    if isinstance(norm, nn.LayerNorm) and _mixed(x, norm):
-        from regard.layers.kernels.mixed_residual import forked
-
-        return forked(x, norm, torch.get_autocast_dtype("cuda"))[1]
-    return norm(x)
-
-
-def _mixed(x: Tensor, norm: nn.LayerNorm) -> bool:
-    """Whether a kernel of mixed precision takes this."""
-    return (
-        mixed(x)
-        and x.dtype == norm.weight.dtype == torch.float32
-        and norm.bias is not None
-        and norm.weight.shape == x.shape[-1:]
-        and x.shape[-1] <= _WIDEST
-        and not hooked(norm)
-    )
 
 
 class StochasticDepth(nn.Module):
@@ -102,15 +76,4 @@ class Residual(nn.Module):
     def forward(self, x: Float[Tensor, "*b d"], layer: Layer) -> Float[Tensor, "*b d"]:
         """x, and what `layer` makes of it."""
         x = vectors("x", x, self.width, of=self)
-        if isinstance(self.norm, nn.LayerNorm) and self._fits_a_kernel(x, self.norm):
-            from regard.layers.kernels.mixed_residual import added, forked
-
-            x, normed = forked(x, self.norm, torch.get_autocast_dtype("cuda"))
-            return added(x, layer(normed), self.dropout.p if self.training else 0.0)
         return self.placement(x, lambda y: self.dropout(layer(y)), self.norm, self.depth)
-
-    def _fits_a_kernel(self, x: Tensor, norm: nn.LayerNorm) -> bool:
-        """Whether it is x + f(norm(x)) in mixed precision on a GPU."""
-        whole = self.dropout.p < 1.0 and not (self.training and self.depth.skip)
-        heard = hooked(self.dropout) or hooked(self.depth)
-        return self.placement is before and whole and not heard and _mixed(x, norm)

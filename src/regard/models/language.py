@@ -15,14 +15,13 @@ from regard.attention.projection import glorot
 from regard.data.batches import Sequences, Texts
 from regard.errors import RegardError
 from regard.layers.blocks import EncoderBlock
-from regard.layers.residual import normed
 from regard.models.kind import Kind
 from regard.models.layout import Layout, layout_of, to_learn
+from regard.models.objective import WordLoss
 from regard.models.protocols import Loss, Spent
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm
 from regard.models.targets import shifted
 from regard.models.validate import configured, following, readable
-from regard.models.word_loss import word_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +78,8 @@ class LanguageState:
 class LanguageModel(nn.Module):
     """p(text), token by token."""
 
+    product_norms: ClassVar[tuple[str, ...]] = ("norm",)  # norms whose output only products read
+
     def __init__(self, config: LanguageConfig) -> None:
         configured(config, LanguageConfig)
         super().__init__()
@@ -89,6 +90,7 @@ class LanguageModel(nn.Module):
         self.output: nn.Module | None = None  # tied to the table
         if config.tied == "none":
             self.output = glorot(nn.Linear(config.width, config.vocabulary, bias=False))
+        self.objective = WordLoss(config.smoothing)
 
     def logits(self, batch: Texts) -> Float[Tensor, "*b n vocabulary"]:
         """The scores of what follows each token, given it and those before it."""
@@ -101,7 +103,7 @@ class LanguageModel(nn.Module):
         before, after = shifted(batch)
         layout = layout_of(before)
         vectors, targets = to_learn(self._read(before, layout), after, layout)
-        return word_loss(vectors, self.word_table(), targets, smoothing=self.config.smoothing)
+        return self.objective(vectors, self.word_table(), targets)
 
     def start(self, source: Sequences) -> LanguageState:
         """Read the prompts but for their last tokens, which the first step takes."""
@@ -141,7 +143,7 @@ class LanguageModel(nn.Module):
         x, mask = layout.sanitised(self.embedding(batch.tokens, offset=layout.offset)), layout.back()
         for block in self.blocks:
             x = block(x, mask=mask)
-        return normed(self.norm, x)
+        return self.norm(x)
 
     def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
         return F.linear(x, self.embedding.table) if self.output is None else self.output(x)

@@ -1,4 +1,4 @@
-"""A model made faster for inference: modules replaced by equivalents that compute faster, and a report of it."""
+"""A model made faster for inference or for training: modules replaced by equivalents, and a report of it."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels
-from regard.attention.linear import hooked
 from regard.attention.projection import InProjection
 from regard.errors import RegardError
 from regard.layers.blocks import DecoderBlock
 from regard.layers.feedforward import FeedForward
 from regard.layers.fused_residual import FusedResidual, obstacle
+from regard.layers.mixed_precision import MixedPrecision, become
 from regard.layers.quantised_linear import KINDS, Int8Linear, PackedProjection, packable
 from regard.layers.residual import Residual
 
@@ -67,16 +67,28 @@ class Optimised(NamedTuple):
 
 
 def optimise(
-    model: nn.Module, *, for_: Literal["inference"] = "inference", precision: str = "float32"
+    model: nn.Module, *, for_: Literal["inference", "training"] = "inference", precision: str = "float32"
 ) -> Optimised:
-    """Replace modules by faster ones for inference on the model's device, in place. `print(optimise(model).report)`.
+    """Replace modules by faster ones on the model's device, in place. `print(optimise(model).report)`.
 
-    On the CPU, linear maps are packed in float32, bf16 or int8, and everything else stays float32. On a GPU, the whole
-    model is cast to float32, fp16 or bf16. A sum with a norm after it becomes one kernel on both. The modules put in
-    place raise under gradients and in training; nothing chooses between kernels afterwards.
+    For inference on the CPU, linear maps are packed in float32, bf16 or int8, and everything else stays float32. On a GPU,
+    the whole model is cast to float32, fp16 or bf16. A sum with a norm after it becomes one kernel on both. The modules put
+    in place raise under gradients and in training; nothing chooses between kernels afterwards.
+
+    For training in bf16 or fp16, products are computed in 16 bits and their gradients in float32; run the model under
+    `torch.autocast` in the same dtype, which computes what was not replaced. Weights and their names stay as they are.
+    `restore(model)` undoes it.
     """
+    if for_ == "training":
+        from regard.models.training_modules import TrainingModules  # which reports as this module does
+
+        modules = TrainingModules(model, precision)
+        modules.install()
+        model.optimised = modules.report.summary  # type: ignore[assignment]
+        return Optimised(model, modules.report)
     if for_ != "inference":
-        raise RegardError(f"for_={for_!r}: give 'inference'")
+        raise RegardError(f"for_={for_!r}: give 'inference' or 'training'")
+    restore(model)
     weights = list(model.parameters())
     other = next((weight.dtype for weight in weights if weight.dtype != torch.float32), None)
     if other is not None:
@@ -108,6 +120,22 @@ def built() -> str:
     """Which C kernels inference on this CPU uses, in words."""
     found = kernels()
     return NOT_BUILT if found is None else f"C kernels ({found.level})"
+
+
+def restore(model: nn.Module) -> nn.Module:
+    """Give the modules of a model optimised for training their plain classes back."""
+    for part in model.modules():
+        if isinstance(part, MixedPrecision):
+            become(part, type(part).plain)
+    model.__dict__.pop("optimised", None)
+    return model
+
+
+def hooked(layer: nn.Module) -> bool:
+    """Whether a layer has forward or backward hooks."""
+    return any(
+        (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+    )
 
 
 class _Optimising:

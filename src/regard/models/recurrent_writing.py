@@ -25,11 +25,11 @@ from regard.layers.embedding import Embedding
 from regard.layers.recurrence import Recurrence
 from regard.models.encoded import Encoded
 from regard.models.memory import Memory
+from regard.models.objective import WordLoss
 from regard.models.protocols import Loss, Spent
 from regard.models.recurrent_attention import Alignment, make_score
 from regard.models.targets import decoder_input
 from regard.models.validate import check_choices, check_vocabulary, following, pairs, readable
-from regard.models.word_loss import word_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +126,7 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
         self.joint = glorot(nn.Linear(joined, width, bias=False))  # W_c
         self.dropout = nn.Dropout(config.dropout)
         self.output = glorot(nn.Linear(width, config.target_vocabulary))  # W_o
+        self.objective = WordLoss(config.smoothing)
 
     def table(self, name: str, vocabulary: int) -> Embedding:
         """Tokens as vectors. `name` is the setting of the vocabulary."""
@@ -174,13 +175,7 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
             vectors, aims = joined.flatten(0, 1), target.tokens.where(target.real(), -1).flatten()
         else:
             vectors, aims = joined[target.real()], target.tokens[target.real()]
-        return word_loss(
-            self._said(vectors),
-            self.output.weight,
-            aims,
-            bias=self.output.bias,
-            smoothing=self.config.smoothing,
-        )
+        return self.objective(self._said(vectors), self.output.weight, aims, self.output.bias)
 
     def step(
         self, tokens: Int[Tensor, " rows"], state: RecurrentState

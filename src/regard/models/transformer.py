@@ -9,7 +9,6 @@ from torch import Tensor
 from regard.data.batches import Texts
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
-from regard.layers.residual import normed
 from regard.models.encoded import Encoded, encoded, through
 from regard.models.kind import Kind
 from regard.models.layout import layout_of
@@ -52,6 +51,7 @@ def big() -> TransformerConfig:
 class Transformer(Writing[Texts]):
     """p(target | source), token by token."""
 
+    product_norms: ClassVar[tuple[str, ...]] = ("encoder_norm", "decoder_norm")
     config: TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -72,7 +72,7 @@ class Transformer(Writing[Texts]):
         self.check(source)
         layout = layout_of(source)
         x = layout.sanitised(self._reader()(source.tokens, offset=layout.offset))
-        return encoded(normed(self.encoder_norm, through(self.encoder, x, layout.own())), layout)
+        return encoded(self.encoder_norm(through(self.encoder, x, layout.own())), layout)
 
     def check(self, source: Texts) -> None:
         """Refuse tokens that the table does not have, and lengths that do not fit."""

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, cast
+from typing import Any, ClassVar, Generic, Literal, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -17,16 +17,15 @@ from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState
 from regard.layers.embedding import Embedding
 from regard.layers.positions import Offset
-from regard.layers.residual import normed
 from regard.models.encoded import Encoded
 from regard.models.fused_step import DecoderParts, FusedStep, obstacle
 from regard.models.layout import Layout, layout_of, read_late, to_learn
 from regard.models.memory import Asked, Memory
+from regard.models.objective import WordLoss
 from regard.models.protocols import Loss, Spent
 from regard.models.stack import StackConfig, decoder_blocks, embedding, last_norm
 from regard.models.static_decoder import StaticDecoder
 from regard.models.validate import following, pairs, readable
-from regard.models.word_loss import word_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +91,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
     A subclass makes the table of the target, then what reads, then the decoder: the order in which weights are drawn.
     """
 
+    product_norms: ClassVar[tuple[str, ...]] = ("decoder_norm",)  # norms whose output only products read
     config: WritingConfig
     target_embedding: Embedding
     decoder: nn.ModuleList
@@ -113,6 +113,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
         self.output: nn.Module | None = None  # tied to the table
         if self.config.tied == "none":
             self.output = glorot(nn.Linear(self.config.width, self.config.target_vocabulary, bias=False))
+        self.objective = WordLoss(self.config.smoothing)
 
     @abstractmethod
     def read(self, source: Source) -> Encoded:
@@ -126,7 +127,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
         """The cross-entropy of the target tokens."""
         layout = layout_of(self._target(batch))
         vectors, targets = to_learn(self._decode(batch, layout), batch.target, layout)
-        return word_loss(vectors, self.word_table(), targets, smoothing=self.config.smoothing)
+        return self.objective(vectors, self.word_table(), targets)
 
     def start(self, source: Source) -> WritingState:
         """Read the sources; the decoder's keys and values of them are made once."""
@@ -202,7 +203,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
         mask, memory_mask = layout.back(), layout.asking(memory.layout)
         for block in self.decoder:
             x = block(x, memory.vectors, mask=mask, memory_mask=memory_mask)
-        return normed(self.decoder_norm, x)
+        return self.decoder_norm(x)
 
     def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
         return F.linear(x, self.target_embedding.table) if self.output is None else self.output(x)

@@ -71,6 +71,8 @@ def _updates(training: "_Training", feed: Feed[Any], seed: int, interruption: In
     """Update until the end, or until asked to stop; whether the latter."""
     state, settings, observer = training.state, training.settings, training.observer
     updater = Updater(state, settings, world=training.world, seed=seed)
+    if updater.report.replaced:
+        observer.noticed(updater.report.summary)
     upcoming = _prepared(updater, feed, state.progress, settings.steps)
     stopped = training.evaluate_and_save(stopped=False) if state.progress.due else False
     work = None if training.at_end or stopped else next(upcoming)

@@ -1,8 +1,8 @@
 """Precision: in which numbers products are computed while training. Weights stay as they are."""
 
 import os
-from contextlib import AbstractContextManager
 from statistics import median
+from typing import Literal
 
 import torch
 from torch import nn
@@ -12,17 +12,19 @@ from regard.runs.settings import Training
 WIDE = 512  # on two cores with AVX-512 a step took 0.67× at width 512, as long at 256, and 1.35× at 128
 
 
-def autocast(settings: Training, device: torch.device, model: nn.Module) -> AbstractContextManager[None]:
-    """Products in bfloat16 where the settings say so.
+def chosen_precision(
+    settings: Training, device: torch.device, model: nn.Module
+) -> Literal["float32", "bf16"]:
+    """The precision of the products that the settings ask for.
 
-    "auto" says so on a GPU that has it, and on a CPU that has it for models wide enough to gain from it.
+    "auto" is bf16 on a GPU that has it, and on a CPU that has it for models wide enough to gain from it.
     """
     wanted = settings.precision == "bfloat16"
     if settings.precision == "auto" and device.type == "cuda":
         wanted = torch.cuda.is_bf16_supported(including_emulation=False)
     elif settings.precision == "auto" and device.type == "cpu":
         wanted = torch.cpu._is_avx512_bf16_supported() and _width(model) >= WIDE
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=wanted)
+    return "bf16" if wanted else "float32"
 
 
 def _width(model: nn.Module) -> float:

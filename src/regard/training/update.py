@@ -2,7 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,13 +15,14 @@ from regard.attention.dispatch import observed
 from regard.data.batches import Batch, Feed
 from regard.errors import RegardError
 from regard.models.protocols import Loss, Trains
+from regard.models.training_modules import TrainingModules
 from regard.runs.settings import Training
 from regard.training.batch_order import BatchPlace, share_of
 from regard.training.captured_update import CapturedUpdate, CapturedUpdates, gradients_of
 from regard.training.distribution import World, apart, scored
 from regard.training.observers import Update
 from regard.training.optimiser import normalise_, rate_at
-from regard.training.precision import autocast
+from regard.training.precision import chosen_precision
 from regard.training.shapes import evened
 from regard.training.state import TrainingState
 
@@ -57,9 +59,10 @@ class Updater:
         self.state, self.settings, self.world, self.seed = state, settings, world, seed
         self._scored: nn.Module | None = None
         self._metrics: Sequence[str] = ()
-        self._precision = autocast(settings, world.device, state.model)
-        with self._precision:
-            self._narrow = world.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+        precision = chosen_precision(settings, world.device, state.model)
+        self._mixed = precision != "float32"
+        self._modules = TrainingModules(state.model, precision, compiled_blocks=settings.replay == "compiled")
+        self.report = self._modules.report
         suited = CapturedUpdates.suits(settings, world)
         self._captured = CapturedUpdates(state, settings, self._sums) if suited else None
 
@@ -73,7 +76,7 @@ class Updater:
         batches = [feed.batch(each) for each in share or [place.samples[:1]]]
         if self._captured is not None:
             batches = [self._captured.shaped(batch) for batch in batches]
-        elif self._narrow:
+        elif self._mixed and self.world.device.type == "cpu":
             batches = [evened(batch) for batch in batches]
         return Work(place, [batch.to(self.world.device) for batch in batches], idle=not share)
 
@@ -107,16 +110,26 @@ class Updater:
         losses = []
         for number, batch in enumerate(work.batches, 1):
             with apart(model, sync=number == len(work.batches)):
-                with self._precision:
+                with self._in_precision():
                     loss = model(batch, idle=work.idle)
                 loss.total.backward()
             losses.append(loss)
         self._metrics = sorted(losses[0].metrics)
         return self.world.sum_(_summed(losses, self._metrics, stop=stop, device=self.world.device))
 
+    @contextmanager
+    def _in_precision(self) -> Iterator[None]:
+        """The modules optimised for training, and torch's autocast for all others; evaluations see the plain model."""
+        device = self.world.device.type
+        with (
+            self._modules.in_place(),
+            torch.autocast(device, dtype=torch.bfloat16, enabled=self._mixed),
+        ):
+            yield
+
     def _sums(self, batch: Batch) -> Float[Tensor, " n"]:
         """One part of one process, for what is captured."""
-        with self._precision:
+        with self._in_precision():
             loss = cast(Trains[Batch], self.state.model).loss(batch)
         loss.total.backward()  # type: ignore[no-untyped-call]
         return _summed([loss], sorted(loss.metrics), stop=False, device=self.world.device)

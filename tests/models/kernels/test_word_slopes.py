@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.models import word_loss
+from regard.models import objective
 
 pytestmark = pytest.mark.triton
 
@@ -18,7 +18,7 @@ def test_the_kernel_does_what_the_steps_do(smoothing: float, vocabulary: int) ->
     targets[4] = -1
     mine, other = scores.clone(), scores.cpu()
     sums = turn_into_slopes(mine, targets, smoothing)
-    steps = word_loss._turned_into_slopes(other, targets.cpu(), smoothing, torch.float32)
+    steps = objective._turned_into_slopes(other, targets.cpu(), smoothing, torch.float32)
     torch.testing.assert_close(mine.cpu(), other)
     torch.testing.assert_close(sums.cpu(), steps)
 

@@ -105,12 +105,16 @@ def forked(
     x: Float[Tensor, "*b d"], norm: nn.LayerNorm, dtype: torch.dtype
 ) -> tuple[Float[Tensor, "*b d"], Float[Tensor, "*b d"]]:
     """x, and its layer norm in another dtype."""
+    if x.numel() == 0:  # a kernel needs a program
+        return x, nn.functional.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps).to(
+            dtype
+        )
     return _Forked.apply(x.contiguous(), norm.weight, norm.bias, norm.eps, dtype)  # type: ignore[no-untyped-call]
 
 
 def added(x: Float[Tensor, "*b d"], f: Float[Tensor, "*b d"], dropout: float) -> Float[Tensor, "*b d"]:
     """x + dropout(f), in the dtype of x."""
-    if dropout == 0.0:
+    if dropout == 0.0 or x.numel() == 0:
         return x + f
     return _Added.apply(x.contiguous(), f.contiguous(), dropout)  # type: ignore[no-untyped-call]
 
