@@ -21,7 +21,7 @@ test-all: test   ## those, then the slow ones: whole trainings, browsers, subpro
 # On a machine with a GPU, by a Python that has torch for it, Triton and the packages of `.[dev]`. The environment of the
 # other targets has torch for CPUs. The Triton kernels and the contracts make their tensors on the device that is named;
 # tests marked `gpu` make their own there.
-GPU_TEST := PYTHONPATH=src $(PYTHON) -m pytest -n 4 -p no:cacheprovider -m
+GPU_TEST := PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest -n 4 -p no:cacheprovider -m
 test-gpu:        ## every test that needs a GPU
 	@REGARD_TRITON=required $(GPU_TEST) triton --device cuda $(wildcard tests/*/kernels) tests/models/test_fused_step.py
 	@$(GPU_TEST) "not slow" --device cuda tests/contracts
