@@ -9,12 +9,11 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from regard import counting
 from regard.data.digit_counts import FIRST, CountFeed, count_samples
-from regard.models.counter import Counter, CounterConfig
-from regard.runs.settings import Training
-from regard.sight.pictures.counter_picture import counting
-from regard.training.log import Log
-from regard.training.loop import train
+from regard.models import Counter, CounterConfig
+from regard.runs import Training
+from regard.training import Log, train
 
 torch.manual_seed(1)
 model = Counter(CounterConfig())

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import regard
-from regard.runs.recipe import resolve
-from regard.training.experiment import begin
+from regard.runs import resolve
+from regard.training import begin
 
 WHO = {"I am": ["je suis"], "you are": ["tu es", "vous êtes"], "we are": ["nous sommes"]}
 HOW = {

@@ -12,7 +12,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 import regard
-from regard.data.batches import Sequences
+from regard.data import Sequences
 from regard.layers import mean_pooling
 from regard.models import Kind, Labelling
 
@@ -46,8 +46,8 @@ KIND = Kind(
 )  # fmt: skip
 
 if __name__ == "__main__":
-    from regard.runs.recipe import resolve
-    from regard.training.experiment import begin
+    from regard.runs import resolve
+    from regard.training import begin
 
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder, "texts.tsv")

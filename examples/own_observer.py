@@ -8,10 +8,9 @@ from tempfile import TemporaryDirectory
 from torch import nn
 
 import regard
-from regard.runs.recipe import find
+from regard.runs import find
 from regard.sight.monitor import HeadRecord
-from regard.training.experiment import begin
-from regard.training.observers import Observer, Update
+from regard.training import Observer, Update, begin
 
 
 class Looking(Observer):

@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import regard
-from regard.runs.recipe import resolve
-from regard.sight.translation_picture import picture_of
-from regard.training.experiment import begin
+from regard import picture_of
+from regard.runs import resolve
+from regard.training import begin
 
 FIRST = {"the": "la", "a": "une", "this": "cette", "my": "ma", "your": "ta"}
 COLOURS = {"red": "rouge", "yellow": "jaune", "green": "verte", "white": "blanche", "black": "noire"}

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from regard.runs.recipe import find
-from regard.training.experiment import begin, resume
-from regard.training.observers import Observer, Update
+from regard.runs import find
+from regard.training import Observer, Update, begin, resume
 
 RECIPE = find(
     "demo",

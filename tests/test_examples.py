@@ -21,6 +21,10 @@ SAYS = {
     "hard_and_soft": ["0.484 0.396 0.119", "0.01         1.000 0.000 0.000    1.0000", "lookup"],
     "n_best": ["tu es en retard aujourd'hui", "vous êtes en retard aujourd'hui", "the same to 1e-3: True"],
     "own_kind": ["['yes', 'no']"],
+    "own_language_model": [
+        "greedy  [[7, 8, 9, 10, 11], [12, 13, 14, 15, 16]]",
+        "beam    [[7, 8, 9, 10, 11], [12, 13, 14, 15, 16]]",
+    ],
     "own_observer": [
         "700 updates to go",
         "step 700  pooling.attention looks",

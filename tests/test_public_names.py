@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import get_type_hints
 
 import pytest
 
@@ -44,8 +45,12 @@ def test_every_room_is_an_attribute(room: str) -> None:
     assert done.stdout.strip() == f"regard.{room}"
 
 
-@pytest.mark.parametrize("room", [regard.layers, regard.models], ids=lambda room: room.__name__)
-def test_a_room_shows_its_models_or_layers(room: ModuleType) -> None:
+@pytest.mark.parametrize(
+    "room",
+    [regard.data, regard.layers, regard.models, regard.runs, regard.training],
+    ids=lambda room: room.__name__,
+)
+def test_a_room_shows_its_public_names(room: ModuleType) -> None:
     for name in room.__all__:
         assert hasattr(room, name)
     assert sorted(room.__all__) == sorted(set(room.__all__))
@@ -53,8 +58,13 @@ def test_a_room_shows_its_models_or_layers(room: ModuleType) -> None:
 
 def test_every_kind_is_found_where_a_user_looks() -> None:
     for kind in regard.models.KINDS:
-        assert getattr(regard.models, kind.config.__name__) is kind.config
-        assert getattr(regard.models, kind.model.__name__) is kind.model  # type: ignore[attr-defined]
+        for place in (regard, regard.models):
+            assert getattr(place, kind.config.__name__) is kind.config
+            assert getattr(place, kind.model.__name__) is kind.model  # type: ignore[attr-defined]
+
+
+def test_loading_a_run_says_what_it_returns() -> None:
+    assert get_type_hints(regard.load)["return"] is regard.Loaded
 
 
 def test_importing_regard_imports_neither_torch_nor_numpy() -> None:

@@ -44,26 +44,53 @@ if TYPE_CHECKING:
     from regard.attention.scores import Score as Score
     from regard.attention.weights import lookup as lookup
     from regard.attention.weights import weigh as weigh
+    from regard.data.batches import END as END
+    from regard.data.batches import START as START
+    from regard.data.batches import Images as Images
+    from regard.data.batches import Labelled as Labelled
+    from regard.data.batches import Packed as Packed
+    from regard.data.batches import Pairs as Pairs
+    from regard.data.batches import Sequences as Sequences
+    from regard.data.batches import Sounds as Sounds
+    from regard.data.tokenizer import Tokenizer as Tokenizer
     from regard.decoding.beam import beam as beam
     from regard.decoding.forced import log_probabilities as log_probabilities
     from regard.decoding.greedy import greedy as greedy
     from regard.decoding.hypothesis import Hypothesis as Hypothesis
+    from regard.decoding.hypothesis import beams as beams
     from regard.decoding.sampling import sample as sample
     from regard.decoding.streaming import stream as stream
     from regard.errors import RegardError as RegardError
     from regard.errors import RegardWarning as RegardWarning
+    from regard.models.captioner import Captioner as Captioner
+    from regard.models.captioner import CaptionerConfig as CaptionerConfig
+    from regard.models.captioner import RecurrentCaptioner as RecurrentCaptioner
+    from regard.models.captioner import RecurrentCaptionerConfig as RecurrentCaptionerConfig
     from regard.models.classifier import Classifier as Classifier
     from regard.models.classifier import ClassifierConfig as ClassifierConfig
+    from regard.models.convolutional import Convolution as Convolution
+    from regard.models.convolutional import ConvolutionConfig as ConvolutionConfig
     from regard.models.counter import Counter as Counter
     from regard.models.counter import CounterConfig as CounterConfig
+    from regard.models.fusion import Fusion as Fusion
+    from regard.models.fusion import FusionConfig as FusionConfig
+    from regard.models.hearing import Hearing as Hearing
+    from regard.models.hearing import HearingConfig as HearingConfig
+    from regard.models.keyvalue_cache import KeyValueCache as KeyValueCache
     from regard.models.kind import Kind as Kind
     from regard.models.language import LanguageConfig as LanguageConfig
     from regard.models.language import LanguageModel as LanguageModel
     from regard.models.optimise import optimise as optimise
     from regard.models.recurrent import RecurrentConfig as RecurrentConfig
     from regard.models.recurrent import RecurrentTranslator as RecurrentTranslator
+    from regard.models.transcriber import Transcriber as Transcriber
+    from regard.models.transcriber import TranscriberConfig as TranscriberConfig
     from regard.models.transformer import Transformer as Transformer
     from regard.models.transformer import TransformerConfig as TransformerConfig
+    from regard.models.vision import Vision as Vision
+    from regard.models.vision import VisionConfig as VisionConfig
+    from regard.runs.answering import Answer as Answer
+    from regard.runs.answering import Loaded as Loaded
     from regard.runs.load import load as load
     from regard.sight.interventions import drop_heads as drop_heads
     from regard.sight.interventions import forbid as forbid
@@ -98,26 +125,36 @@ _HOMES = {
     "attention.biases": ["ALiBi", "Bias", "RelativeBuckets", "TensorBias"],
     "attention.call": ["Call"],
     "attention.explain": ["explain"],
-    "attention.masks": ["Mask", "causal", "documents", "keep", "lengths", "prefix", "window"],
     "attention.keyvalue": ["KeyValue"],
+    "attention.masks": ["Mask", "causal", "documents", "keep", "lengths", "prefix", "window"],
     "attention.multihead": ["HeadSizes", "MultiHeadAttention"],
     "attention.packed_mask": ["packed"],
     "attention.scores": ["Additive", "Bilinear", "Cosine", "Dot", "LowRank", "ScaledDot", "Score"],
     "attention.weights": ["lookup", "weigh"],
+    "data.batches": ["END", "START", "Images", "Labelled", "Packed", "Pairs", "Sequences", "Sounds"],
+    "data.tokenizer": ["Tokenizer"],
     "decoding.beam": ["beam"],
     "decoding.forced": ["log_probabilities"],
     "decoding.greedy": ["greedy"],
-    "decoding.hypothesis": ["Hypothesis"],
+    "decoding.hypothesis": ["Hypothesis", "beams"],
     "decoding.sampling": ["sample"],
     "decoding.streaming": ["stream"],
     "errors": ["RegardError", "RegardWarning"],
+    "models.captioner": ["Captioner", "CaptionerConfig", "RecurrentCaptioner", "RecurrentCaptionerConfig"],
     "models.classifier": ["Classifier", "ClassifierConfig"],
+    "models.convolutional": ["Convolution", "ConvolutionConfig"],
     "models.counter": ["Counter", "CounterConfig"],
+    "models.fusion": ["Fusion", "FusionConfig"],
+    "models.hearing": ["Hearing", "HearingConfig"],
+    "models.keyvalue_cache": ["KeyValueCache"],
     "models.kind": ["Kind"],
     "models.language": ["LanguageConfig", "LanguageModel"],
     "models.optimise": ["optimise"],
     "models.recurrent": ["RecurrentConfig", "RecurrentTranslator"],
+    "models.transcriber": ["Transcriber", "TranscriberConfig"],
     "models.transformer": ["Transformer", "TransformerConfig"],
+    "models.vision": ["Vision", "VisionConfig"],
+    "runs.answering": ["Answer", "Loaded"],
     "runs.load": ["load"],
     "sight.interventions": ["drop_heads", "forbid", "intervene", "scale_head", "uniform"],
     "sight.layer": ["Layer"],
@@ -129,12 +166,12 @@ _HOMES = {
     "sight.pictures.curves": ["curves_of"],
     "sight.pictures.figure": ["plot"],
     "sight.pictures.heatmap": ["Heatmap", "heatmap"],
-    "sight.pictures.word_lines": ["lines"],
     "sight.pictures.overlay": ["overlay"],
     "sight.pictures.overview": ["overview"],
+    "sight.pictures.panels": ["sheet"],
     "sight.pictures.photo": ["spectrogram"],
     "sight.pictures.plot": ["Series"],
-    "sight.pictures.panels": ["sheet"],
+    "sight.pictures.word_lines": ["lines"],
     "sight.seen": ["Seen"],
     "sight.translation_picture": ["picture_of"],
     "sight.watch": ["watch"],

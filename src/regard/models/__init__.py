@@ -6,6 +6,7 @@ from regard.models.convolutional import Convolution, ConvolutionConfig
 from regard.models.counter import Counter, CounterConfig
 from regard.models.fusion import Fusion, FusionConfig
 from regard.models.hearing import Hearing, HearingConfig
+from regard.models.keyvalue_cache import KeyValueCache
 from regard.models.kind import Kind
 from regard.models.kinds import KINDS
 from regard.models.labelling import Labelling
@@ -33,6 +34,7 @@ __all__ = [
     "Generates",
     "Hearing",
     "HearingConfig",
+    "KeyValueCache",
     "Kind",
     "Labelling",
     "LanguageConfig",
