@@ -81,3 +81,39 @@ def test_a_hook_that_would_not_be_called_is_refused() -> None:
             model.static_state(state, capacity=CAPACITY, group=1)
         hook.remove()
         assert model.static_state(state, capacity=CAPACITY, group=1) is not None
+
+
+def test_a_step_that_would_pass_by_hooks_or_a_patched_forward_is_not_built() -> None:
+    hooked = lively(norm="after")
+    hook = hooked.decoder[1].get_submodule("cross.output").register_forward_pre_hook(lambda *_: None)
+    assert "cross.output of block 1 has hooks" in str(unknown(parts(hooked)))
+    hook.remove()
+    assert unknown(parts(hooked)) is None
+    patched = lively(norm="after")
+    patched.decoder_norm.forward = lambda x: x  # type: ignore[method-assign]
+    assert "the last norm has a forward of its own" in str(unknown(parts(patched)))
+    with pytest.raises(RegardError, match="no fused step: the last norm has a forward of its own"):
+        FusedStep(parts(patched))
+
+
+def test_a_forward_that_is_patched_later_is_refused() -> None:
+    model = lively(norm="after")
+    model.fused_step = FusedStep(parts(model))
+    model.decoder_norm.forward = lambda x: x  # type: ignore[method-assign]
+    with evaluating(model):
+        state = model.start(sources())
+        with pytest.raises(RegardError, match=r"decoder_norm has a forward of its own, .* optimise=False"):
+            model.static_state(state, capacity=CAPACITY, group=1)
+
+
+def test_it_gives_no_gradients_and_does_not_train() -> None:
+    model, source = lively(norm="after").eval(), sources()
+    fused, tokens = FusedStep(parts(model)), torch.full((len(source),), 3)
+    with torch.no_grad():
+        state = model.static_state(model.start(source), capacity=CAPACITY, group=1)
+    assert state is not None
+    with pytest.raises(RegardError, match="FusedStep is optimised for inference and gives no gradients"):
+        fused(tokens, state)
+    model.train()
+    with torch.no_grad(), pytest.raises(RegardError, match="optimised for inference and cannot be trained"):
+        fused(tokens, state)

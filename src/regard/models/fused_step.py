@@ -36,6 +36,8 @@ _ACTIVATIONS = {F.relu: "relu", F.gelu: "gelu"}
 _PLACEMENTS = [({after}, nn.Identity), ({before}, nn.LayerNorm)]  # norms, and the one behind the last block
 _MAX_ROWS, _MAX_WIDTH = 64, 512  # for which these kernels are faster than a library's
 
+_INSTEAD = "use a plain model: regard.load(…, optimise=False)"
+
 Map = tuple[Tensor, Tensor | None]  # weight and bias
 
 
@@ -70,13 +72,13 @@ class FusedStep:
         """Whether these kernels are the faster ones for so many rows."""
         return rows <= _MAX_ROWS
 
-    def refuse_hooks(self, model: nn.Module) -> None:
-        """Raise if a module that is not called has hooks: they would not be called either."""
-        inside = {part for whole in (*self._blocks, self._parts.norm) for part in whole.modules()}
+    def refuse_altered(self, model: nn.Module) -> None:
+        """Raise if a module was given hooks or a forward since: they would not be called."""
+        inside = set(_named_parts(self._parts))
         for name, part in model.named_modules():
-            if part in inside and (part._forward_hooks or part._forward_pre_hooks):
+            if part in inside and (how := _altered(part)) is not None:
                 raise RegardError(
-                    f"{name} has hooks, and the model is optimised for inference: its decoder steps without calling its "
+                    f"{name} has {how}, and the model is optimised for inference: its decoder steps without calling its "
                     "modules; load it with optimise=False"
                 )
 
@@ -84,6 +86,7 @@ class FusedStep:
         self, tokens: Int[Tensor, " rows"], state: StaticDecoder
     ) -> Float[Tensor, "rows vocabulary"]:
         """The logits of what follows these tokens. Their keys and values are written into the static caches."""
+        self._refuse_gradients(state)
         from regard.layers.kernels.embedded import embedded
         from regard.layers.kernels.narrow import narrow, narrow_sums
 
@@ -105,6 +108,16 @@ class FusedStep:
             made = narrow(seen, *_map(feed.inner), activation=_ACTIVATIONS[feed.activation])
             x, seen = self._join(x, narrow_sums(made, *_map(feed.outer)), next(norms))
         return F.linear(seen, self._table) if self._output is None else self._output(seen)
+
+    def _refuse_gradients(self, state: StaticDecoder) -> None:
+        if self._blocks[0].training:
+            raise RegardError(f"FusedStep is optimised for inference and cannot be trained; {_INSTEAD}")
+        if torch.is_grad_enabled():
+            weights = [
+                weight for part in _named_parts(self._parts) for weight in part.parameters(recurse=False)
+            ]
+            if any(each.requires_grad for each in (*weights, state.memory.layers[0].key)):
+                raise RegardError(f"FusedStep is optimised for inference and gives no gradients; {_INSTEAD}")
 
     def _join(self, x: Tensor, made: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
         """x and what is added to it, and what the next map sees of that."""
@@ -139,13 +152,16 @@ def obstacle(decoder: DecoderParts) -> str | None:
 
 def unknown(decoder: DecoderParts) -> str | None:
     """The part of a decoder that a fused step does not know; None if it knows all."""
-    ends = [part for part in (decoder.embedding, decoder.norm, decoder.output) if part is not None]
-    parts = [part for whole in (*decoder.blocks, *ends) for part in whole.modules()]
+    parts = _named_parts(decoder)
+    weighted = [*parts] if decoder.output is None else [*parts, decoder.output]
     around = [residual for block in decoder.blocks for residual in _residuals(block)]
     table = decoder.embedding.table
     strange = {type(part) for block in decoder.blocks for part in block.modules()} - _KNOWN
     if strange:
         return f"unknown modules: {', '.join(sorted(kind.__name__ for kind in strange))}"
+    for part, name in parts.items():
+        if (how := _altered(part)) is not None:
+            return f"{name} has {how}, and a fused step does not call its modules"
     if type(decoder.embedding) is not Embedding or type(decoder.output) not in (nn.Linear, type(None)):
         return "the embedding or the output has a type of its own"
     if ({residual.placement for residual in around}, type(decoder.norm)) not in _PLACEMENTS:
@@ -154,11 +170,27 @@ def unknown(decoder: DecoderParts) -> str | None:
         return "a norm is not LayerNorm"
     if any(part.bias is None for part in parts if isinstance(part, nn.LayerNorm)):
         return "a norm has no bias"
-    if not all(_plain(weight, table) for part in parts for weight in part.parameters(recurse=False)):
+    if not all(_plain(weight, table) for part in weighted for weight in part.parameters(recurse=False)):
         return "the weights are of several types or devices, or not contiguous"
     if not all(_regular(block) for block in decoder.blocks):
         return "queries, keys and values have maps of their own, or the activation is neither ReLU nor GELU"
     return None
+
+
+def _named_parts(decoder: DecoderParts) -> dict[nn.Module, str]:
+    """Every module that a fused step does not call, with its name for messages."""
+    ends = {"the embedding": decoder.embedding, "the last norm": decoder.norm}
+    named = {part: name for name, whole in ends.items() for part in whole.modules()}
+    for number, block in enumerate(decoder.blocks):
+        named |= {part: f"{name} of block {number}".lstrip() for name, part in block.named_modules()}
+    return named
+
+
+def _altered(part: nn.Module) -> str | None:
+    """What a module was given that takes effect when it is called; None: nothing."""
+    if part._forward_hooks or part._forward_pre_hooks:
+        return "hooks"
+    return "a forward of its own" if "forward" in vars(part) else None
 
 
 def _plain(weight: Tensor, like: Tensor) -> bool:

@@ -166,7 +166,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
         there are not so many positions.
         """
         if self.fused_step is not None:
-            self.fused_step.refuse_hooks(self)
+            self.fused_step.refuse_altered(self)
         if not state.shares or not state.memory.layers or not self.target_embedding.reaches(capacity):
             return None
         return StaticDecoder(self.target_embedding, state.memory, capacity=capacity, group=group)
