@@ -14,7 +14,7 @@ from typing import Literal
 from measuring import machine
 
 from regard.data.text_lines import Report
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.settings import SameData

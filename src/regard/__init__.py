@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from regard.data.batches import Sounds as Sounds
     from regard.data.tokenizer import Tokenizer as Tokenizer
     from regard.decoding.beam import beam as beam
+    from regard.decoding.decode import greedy as greedy
     from regard.decoding.forced import log_probabilities as log_probabilities
-    from regard.decoding.greedy import greedy as greedy
     from regard.decoding.hypothesis import Hypothesis as Hypothesis
     from regard.decoding.hypothesis import beams as beams
     from regard.decoding.sampling import sample as sample
@@ -135,7 +135,7 @@ _HOMES = {
     "data.tokenizer": ["Tokenizer"],
     "decoding.beam": ["beam"],
     "decoding.forced": ["log_probabilities"],
-    "decoding.greedy": ["greedy"],
+    "decoding.decode": ["greedy"],
     "decoding.hypothesis": ["Hypothesis", "beams"],
     "decoding.sampling": ["sample"],
     "decoding.streaming": ["stream"],

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from regard.bench import decoding as suite
 from regard.bench.peers import peer
 from regard.bench.record import Setting
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import greedy
 from regard.models.transformer import Transformer, TransformerConfig
 
 

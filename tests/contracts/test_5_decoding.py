@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.data.batches import END, START, Sequences
 from regard.decoding.beam import beam
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import greedy
 from regard.models.language import LanguageConfig, LanguageModel
 from regard.models.optimise import optimise
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator

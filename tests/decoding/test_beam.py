@@ -11,7 +11,7 @@ from torch import Tensor
 from regard import RegardError
 from regard.data.batches import END, START, Sequences
 from regard.decoding.beam import beam
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import greedy
 from regard.decoding.hypothesis import Hypothesis, beams
 
 Text = tuple[list[int], float, bool]  # tokens, score, finished

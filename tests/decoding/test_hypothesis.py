@@ -6,7 +6,7 @@ import torch
 from regard import RegardError, watch
 from regard.data.batches import END, Pairs, Sequences
 from regard.decoding.beam import beam
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import greedy
 from regard.decoding.hypothesis import Hypothesis, beams
 from regard.models.transformer import Transformer, TransformerConfig
 

@@ -12,7 +12,7 @@ from decoding.toys import Toy, hashed, log_softmax, sources
 from regard import RegardError
 from regard.data.batches import END, START, Sequences
 from regard.decoding import sampling
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import greedy
 from regard.decoding.sampling import let_through, sample, uniform
 
 

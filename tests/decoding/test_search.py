@@ -12,9 +12,7 @@ from torch import Tensor
 from regard import intervene, watch, weigh
 from regard.data.batches import END, Sequences
 from regard.decoding.beam import BeamSearch, beam
-from regard.decoding.decode import SteppedDecode
-from regard.decoding.evaluating import evaluating
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import SteppedDecode, evaluating, greedy
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.sampling import drawing, row_keys, sample
 from regard.decoding.search import SingleSearch

@@ -16,10 +16,10 @@ from regard import intervene, watch
 from regard.data.batches import Sequences
 from regard.decoding import decode, static_decode
 from regard.decoding.beam import beam
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import greedy, static_on
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.sampling import sample
-from regard.decoding.static_decode import static_on, survey
+from regard.decoding.static_decode import survey
 from regard.models.cuda_graph import Captured, Capturing, Readback
 from regard.models.transformer import Transformer
 

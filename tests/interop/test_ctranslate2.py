@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regard.data.batches import END, SPECIAL, Pairs, Sequences
+from regard.decoding.decode import greedy
 from regard.decoding.forced import log_probabilities
-from regard.decoding.greedy import greedy
 from regard.errors import RegardError
 from regard.interop.ctranslate2 import save_ctranslate2
 from regard.models.transformer import Transformer, TransformerConfig

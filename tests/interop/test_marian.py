@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.data.batches import END, PAD, START, Pairs, Sequences
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import greedy
 from regard.errors import RegardError
 from regard.interop.marian import _SIZES, from_marian, load_marian, marian_config, save_marian, to_marian
 from regard.models.transformer import Transformer, TransformerConfig

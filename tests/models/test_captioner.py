@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from regard import watch, weigh
 from regard.data.batches import END, START, Images, Pairs, Sequences
 from regard.decoding.beam import beam
+from regard.decoding.decode import greedy
 from regard.decoding.forced import log_probabilities
-from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.models.captioner import (
     Captioner,

@@ -7,7 +7,7 @@ import torch
 from decoding.test_search import CAPACITY, lively, sources
 from torch import nn
 
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.errors import RegardError
 from regard.models.fused_step import DecoderParts, FusedStep, obstacle, unknown
 from regard.models.transformer import Transformer

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.data.batches import END, START, Pairs, Sequences
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import greedy
 from regard.errors import RegardError
 from regard.layers.fused_residual import FusedResidual
 from regard.layers.quantised_linear import PackedLinear

@@ -20,8 +20,8 @@ from torch import Tensor
 from regard import watch
 from regard.data.batches import END, Pairs, Sequences, Sounds
 from regard.decoding.beam import beam
+from regard.decoding.decode import greedy
 from regard.decoding.forced import log_probabilities
-from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.models.targets import decoder_input
 from regard.models.transcriber import Transcriber, TranscriberConfig, pico

@@ -8,7 +8,7 @@ from torch import nn
 from regard import MultiHeadAttention, RegardError, causal
 from regard.data.batches import END, Pairs, Sequences
 from regard.decoding.beam import beam
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import greedy
 from regard.decoding.hypothesis import Hypothesis, beams
 from regard.layers import DecoderBlock, FeedForward, Residual, Rotary
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator

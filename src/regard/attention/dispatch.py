@@ -7,6 +7,7 @@ call in its place, or change the output. An observer belongs to a model: calls o
 from collections.abc import Callable, Sequence
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.attention.call import Call
@@ -42,6 +43,9 @@ class AttentionObserver:
     def after(self, output: Tensor, name: str) -> Tensor:
         """The output to return instead: [..., heads, queries, value width]."""
         return output
+
+    def decoded(self, rows: Int[Tensor, "texts steps"]) -> None:
+        """A decode of the model ended: the row of the batch that each text came from at each step, −1 after its end."""
 
 
 Present = Sequence[tuple[AttentionObserver, str]]
@@ -108,6 +112,13 @@ def notify_missed(here: Present, error: Exception) -> None:
     """Report to its observers a call that could not be understood, and why, in one line."""
     for observer, name in here:
         observer.miss(reason_of(error), name)
+
+
+def notify_decoded(model: nn.Module, rows: Callable[[], Int[Tensor, "texts steps"]]) -> None:
+    """Give the rows of a decode of this model to those that observe it."""
+    for observer in tuple(observers):
+        if observer.covers(model):
+            observer.decoded(rows())
 
 
 def reason_of(error: Exception) -> str:

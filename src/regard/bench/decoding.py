@@ -21,7 +21,7 @@ from regard.bench.peers import peer
 from regard.bench.record import Setting
 from regard.data.batches import END, SPECIAL, Sequences
 from regard.decoding.beam import beam
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import greedy
 from regard.interop.ctranslate2 import save_ctranslate2
 from regard.interop.marian import save_marian
 from regard.models.optimise import GPU_DTYPES, optimise

@@ -14,11 +14,9 @@ from torch import Tensor
 
 from regard.data.batches import END
 from regard.data.given import number, whole
-from regard.decoding.decode import decode
+from regard.decoding.decode import Limits, decode
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.limits import Limits
-from regard.decoding.probabilities import kernel_fits, leading
-from regard.decoding.ranking import best
+from regard.decoding.probabilities import best, kernel_fits, leading
 from regard.decoding.search import Search
 from regard.errors import RegardError
 from regard.models.protocols import AnyModel
@@ -41,7 +39,7 @@ def beam(
     """
     _check(size, count, penalty)
     make = partial(BeamSearch, size=size, count=count, penalty=penalty)
-    return decode(model, source, make, limits=limits, group=size, key=("beam", size, count, penalty))
+    return decode(model, source, make, limits=limits, group=size, name=("beam", size, count, penalty))
 
 
 class BeamSearch(Search):

@@ -1,27 +1,40 @@
-"""Decoding: steps of a model and of a search in turns, until every text is over.
+"""Decoding: steps of a model and of a search in turns, until every text is over; and greedy decoding, the simplest.
 
 A model that has `start`, `step` and `pick` is stepped eagerly, and sources whose texts are over leave the batch. One that
 also has a static cache keeps its shape on a GPU, see `static_decode`.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import is_dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.decoding.evaluating import check_model, evaluating
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.limits import Limits, per_row
-from regard.decoding.search import Search
-from regard.decoding.static_decode import static_decode, static_on
-from regard.models.protocols import AnyModel
+from regard.attention.dispatch import notify_decoded
+from regard.data.given import instance, integers, whole
+from regard.decoding.hypothesis import Hypothesis, beams
+from regard.decoding.search import Search, SingleSearch
+from regard.errors import RegardError
+from regard.models.protocols import AnyModel, Generates, StepsStatically
 
 _CAPACITY = 64  # steps that an eager search has space for at first
 
+Limits = int | Int[Tensor, " b"]  # each row has its own, so that the other rows of a batch change nothing
 MakeSearch = Callable[..., Search]  # of limits, capacity and device
 RowKeys = Callable[[int], Int[Tensor, " rows"]]  # of the number of rows: the random keys of a sampling search
+
+
+def greedy(model: AnyModel, source: Any, *, limits: Limits) -> list[Hypothesis]:
+    """A text for every row of the source: at each step argmax p(token | what came before).
+
+    `limits` is the most tokens of a text, END among them: one number, or one a row. Of equally likely tokens the
+    one with the smallest number is taken.
+    """
+    return [text for (text,) in decode(model, source, SingleSearch, limits=limits, name=("greedy",))]
 
 
 def decode(
@@ -30,21 +43,81 @@ def decode(
     make: MakeSearch,
     *,
     limits: Limits,
-    key: tuple[Hashable, ...],  # names the search: equal keys make equal searches
+    name: tuple[Hashable, ...],  # of the search, with its settings: equal names make equal searches
     group: int = 1,
-    keys: RowKeys | None = None,
+    row_keys: RowKeys | None = None,
 ) -> list[list[Hypothesis]]:
     """The texts of every row of the source, best first."""
     check_model(model)
-    if isinstance(model, nn.Module) and static_on(model, source):
-        found = static_decode(model, source, make, limits=limits, key=key, group=group, keys=keys)
+    if static_on(model, source):
+        from regard.decoding.static_decode import static_decode
+
+        found = static_decode(model, source, make, limits=limits, name=name, group=group, row_keys=row_keys)
         if found is not None:
             return found
     with evaluating(model):
-        stepped = SteppedDecode(model, source, make, limits=limits, keys=keys)
+        stepped = SteppedDecode(model, source, make, limits=limits, row_keys=row_keys)
         while stepped.step():
             pass
+    report_rows(model, stepped.texts, stepped.steps)
     return stepped.texts
+
+
+def check_model(model: object) -> None:
+    """Refuse what cannot generate."""
+    instance("model", model, Generates, "give a model that generates: it has `start` and `step`")
+
+
+def static_on(model: object, source: Any) -> bool:
+    """Whether a model decodes this source over static caches: on a GPU, if it can step so."""
+    if not isinstance(model, nn.Module):
+        return False
+    weight = next(model.parameters(), None)
+    on_gpu = weight is not None and weight.device.type == "cuda"
+    return on_gpu and isinstance(model, StepsStatically) and is_dataclass(source) and len(source) > 0  # type: ignore[arg-type]
+
+
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """Evaluation mode and no gradients inside; every module's own mode is restored behind it.
+
+    Not `torch.inference_mode`: its tensors have no version, so a watch of a decode could not
+    tell whether one was overwritten.
+    """
+    training = [part for part in model.modules() if part.training] if isinstance(model, nn.Module) else []
+    try:
+        for part in training:
+            part.training = False
+        with torch.no_grad():
+            yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def per_row(limits: Limits, rows: int) -> list[int]:
+    """The most tokens of every row, END among them."""
+    if type(limits) is int and limits >= 1:
+        return [limits] * rows
+    if isinstance(limits, Tensor) and (limits.is_floating_point() or limits.dtype == torch.bool):
+        raise RegardError(f"limits of type {limits.dtype}: give whole numbers of tokens")
+    many = isinstance(limits, Tensor | np.ndarray)
+    most = integers("limits", limits) if many else torch.tensor(whole("limits", limits))
+    if most.ndim > 1 or (most.ndim == 1 and len(most) != rows):
+        raise RegardError(
+            f"limits of shape {list(most.shape)} for {rows} rows: give one number, or one a row"
+        )
+    if bool((most < 1).any()):
+        raise RegardError(f"a limit of {int(most.min())} tokens: leave room for at least 1")
+    each: list[int] = most.expand(rows).tolist()
+    return each
+
+
+def report_rows(model: object, texts: list[list[Hypothesis]], steps: int) -> None:
+    """Give the observers of a model the rows of the best texts, so that they follow them through the steps."""
+    best = [several[0] for several in texts if several]
+    if isinstance(model, nn.Module) and best:
+        notify_decoded(model, lambda: beams(best, steps=steps))
 
 
 class SteppedDecode:
@@ -57,43 +130,43 @@ class SteppedDecode:
         make: MakeSearch,
         *,
         limits: Limits,
-        keys: RowKeys | None = None,
+        row_keys: RowKeys | None = None,
     ) -> None:
         self._model = model
         self._state = model.start(source)
         first = self._state.first
-        most = per_row(limits, len(first), device=torch.device("cpu")).tolist()
+        most = per_row(limits, len(first))
         self.search = make(most, capacity=min(_CAPACITY, max(most, default=1)), device=first.device)
         self.search.begin(first)
         # At first the texts of a source are equal: they are stepped as one row, and parted when they differ.
         self.search.parted = self.search.group == 1
-        if keys is not None:
-            self.search.key(keys(len(most)))
+        if row_keys is not None:
+            self.search.use_row_keys(row_keys(len(most)))
         self.texts: list[list[Hypothesis]] = [[] for _ in most]
         self._at = torch.zeros(1, dtype=torch.long, device=first.device)
-        self._steps = 0
+        self.steps = 0
 
     def step(self) -> bool:
         """One token more for every text that is not over; whether any is left."""
         search = self.search
         if not search.sources:
             return False
-        if self._steps == search.capacity:
+        if self.steps == search.capacity:
             search.grow()
-        # A copy: a model may keep its tokens, and the search writes the next ones over them.
-        together = self._steps == 0 and search.group > 1
+        together = self.steps == 0 and search.group > 1
         tokens = search.tokens[:: search.group] if together else search.tokens
+        # A copy: a model may keep its tokens, and the search writes the next ones over them.
         logits, self._state = self._model.step(tokens.clone(), self._state)
         if together:
             logits = logits.repeat_interleave(search.group, 0)
         parents = search.advance(logits, self._at)
-        search.check(logits, self._steps)
+        search.check(logits, self.steps)
         self._at += 1
-        self._steps += 1
+        self.steps += 1
         over = search.over.tolist()
         # Copying what the others remember is worth it once a quarter has gone. A source that has reached its limit must
         # go at once: the model may have no position for another token.
-        leave = 4 * sum(over) >= len(over) or search.limited(self._steps)
+        leave = 4 * sum(over) >= len(over) or search.limited(self.steps)
         places = [place for place, ended in enumerate(over) if not (ended and leave)]
         if len(places) < len(over):
             gone = [place for place, ended in enumerate(over) if ended]
@@ -108,5 +181,5 @@ class SteppedDecode:
                 rows = (index[:, None] * search.group + parents[index]).flatten()
             self._state = self._state.pick(rows)
         if len(places) < len(over):
-            search.keep(places, step=self._steps)
+            search.keep(places, step=self.steps)
         return bool(places)

@@ -35,9 +35,12 @@ class HasRows(Protocol):
         """The row of the batch at each step."""
 
 
-def beams(hypotheses: Sequence[HasRows]) -> Int[Tensor, "texts steps"]:
-    """The rows of some hypotheses of one decode, −1 after their ends: for `seen.stitched(name, beams=…)`."""
+def beams(hypotheses: Sequence[HasRows], *, steps: int | None = None) -> Int[Tensor, "texts steps"]:
+    """The rows of some hypotheses of one decode, −1 after their ends: for `seen.stitched(name, beams=…)`.
+
+    `steps` is how many the decode made, if more than the longest of these has.
+    """
     if not hypotheses:
         raise RegardError("the beams of no hypothesis: give at least one")
-    longest = max(len(each.rows) for each in hypotheses)
+    longest = max(len(each.rows) for each in hypotheses) if steps is None else steps
     return torch.tensor([[*each.rows, *[-1] * (longest - len(each.rows))] for each in hypotheses])

@@ -9,11 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.data.given import integers, number, whole
-from regard.decoding.decode import RowKeys, decode
+from regard.decoding.decode import Limits, RowKeys, decode
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.limits import Limits
-from regard.decoding.probabilities import permitted
-from regard.decoding.ranking import best
+from regard.decoding.probabilities import best, permitted
 from regard.decoding.search import Choice, SingleSearch
 from regard.errors import RegardError
 from regard.models.protocols import AnyModel
@@ -39,8 +37,9 @@ def sample(
     """
     choose = drawing(temperature=temperature, top_k=top_k, top_p=top_p)
     make = partial(SingleSearch, choose=choose)
-    key, keys = ("sample", temperature, top_k, top_p), row_keys(seed, numbers)
-    return [text for (text,) in decode(model, source, make, limits=limits, key=key, keys=keys)]
+    name = ("sample", temperature, top_k, top_p)
+    found = decode(model, source, make, limits=limits, name=name, row_keys=row_keys(seed, numbers))
+    return [text for (text,) in found]
 
 
 def row_keys(seed: int, numbers: Int[Tensor, " b"] | None = None) -> RowKeys:
@@ -48,12 +47,12 @@ def row_keys(seed: int, numbers: Int[Tensor, " b"] | None = None) -> RowKeys:
     whole("seed", seed)
     known = None if numbers is None else integers("numbers", numbers, 1)
 
-    def keys(rows: int) -> Int[Tensor, " rows"]:
+    def of_rows(rows: int) -> Int[Tensor, " rows"]:
         if known is not None and len(known) != rows:
             raise RegardError(f"{len(known)} numbers for {rows} rows: give one a row")
         return _keyed(seed, torch.arange(rows) if known is None else known.long().cpu())
 
-    return keys
+    return of_rows
 
 
 def drawing(
@@ -70,12 +69,12 @@ def drawing(
     divisor = min(max(temperature, _COLDEST), 1 / _COLDEST)
 
     def choose(
-        logits: Float[Tensor, "r vocabulary"], keys: Int[Tensor, " r"], at: Int[Tensor, " 1"]
+        logits: Float[Tensor, "r vocabulary"], row_keys: Int[Tensor, " r"], at: Int[Tensor, " 1"]
     ) -> tuple[Int[Tensor, " r"], Float[Tensor, " r"]]:
         logprobs = permitted(logits)
         probabilities = let_through(logprobs, temperature=divisor, top_k=top_k, top_p=top_p)
         cumulative = probabilities.cumsum(-1)
-        aim = _drawn(keys, at)[:, None] * cumulative[:, -1:]
+        aim = _drawn(row_keys, at)[:, None] * cumulative[:, -1:]
         # The first token whose cumulative probability is beyond the aim, so never one of probability 0. In the
         # order of the vocabulary, because an order by probability could turn over with the rounding of a batch.
         chosen = torch.searchsorted(cumulative, aim, right=True)
@@ -120,9 +119,9 @@ def _keyed(seed: int, rows: Int[Tensor, " r"]) -> Int[Tensor, " r"]:
     return _stirred(torch.full_like(rows, _signed(seed)) + _signed(_GOLDEN)) + rows
 
 
-def _drawn(keys: Int[Tensor, " r"], step: int | Int[Tensor, " 1"]) -> Float[Tensor, " r"]:
+def _drawn(row_keys: Int[Tensor, " r"], step: int | Int[Tensor, " 1"]) -> Float[Tensor, " r"]:
     """With the step."""
-    mixed = _stirred(keys + _signed(_GOLDEN)) + step
+    mixed = _stirred(row_keys + _signed(_GOLDEN)) + step
     # 52 bits, so that even the largest number times a rounded total stays below the total.
     return _shifted(_stirred(mixed + _signed(_GOLDEN)), 12).double() * 2.0**-52
 

@@ -63,7 +63,7 @@ class Search(ABC):
             self._limits = list(limits)
             self.limits.copy_(torch.tensor(self._limits), non_blocking=True)
 
-    def key(self, keys: Int[Tensor, " sources"]) -> None:
+    def use_row_keys(self, row_keys: Int[Tensor, " sources"]) -> None:
         """The random keys of the next texts, for a search that draws."""
         raise TypeError(f"a {type(self).__name__} draws nothing")
 
@@ -147,7 +147,7 @@ class SingleSearch(Search):
     ) -> None:
         super().__init__(limits, group=1, capacity=capacity, device=device)
         self._choose = choose
-        self._keys = torch.zeros(len(limits), dtype=torch.long, device=device)
+        self._row_keys = torch.zeros(len(limits), dtype=torch.long, device=device)
 
     def advance(self, logits: Float[Tensor, "rows vocabulary"], at: Int[Tensor, " 1"]) -> None:
         """One token more for every text that is not over."""
@@ -168,7 +168,7 @@ class SingleSearch(Search):
             found, tokens = leading(logits, 1)
             logprob, chosen = found[:, 0], tokens[:, 0]
         else:
-            chosen, logprob = self._choose(logits, self._keys, at)
+            chosen, logprob = self._choose(logits, self._row_keys, at)
         self.written.index_copy_(0, at, chosen[None])
         self.tops.index_copy_(0, at, logprob.double().masked_fill(self.over, 0.0)[None])
         self.over |= (chosen == END) | (self.limits <= at + 1)
@@ -177,11 +177,11 @@ class SingleSearch(Search):
     def keep(self, places: Sequence[int], *, step: int) -> None:
         """With their random keys."""
         super().keep(places, step=step)
-        self._keys = self._keys[torch.tensor(places, dtype=torch.long, device=self._keys.device)]
+        self._row_keys = self._row_keys[torch.tensor(places, dtype=torch.long, device=self._row_keys.device)]
 
-    def key(self, keys: Int[Tensor, " sources"]) -> None:
+    def use_row_keys(self, row_keys: Int[Tensor, " sources"]) -> None:
         """The random keys of the next texts."""
-        self._keys.copy_(keys, non_blocking=True)
+        self._row_keys.copy_(row_keys, non_blocking=True)
 
     def texts(self, places: Sequence[int]) -> list[list[Hypothesis]]:
         """One a source."""

@@ -6,8 +6,8 @@ depends on them. Graphs are kept for the shapes that were used last, and end wit
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -15,12 +15,11 @@ from torch import Tensor, nn
 
 from regard.attention.dispatch import observed
 from regard.data.batches import START, Sequences
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import Limits, MakeSearch, RowKeys, evaluating, per_row, report_rows
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.limits import Limits, per_row
 from regard.decoding.search import Search
 from regard.models.cuda_graph import Captured, Capturing, Readback
-from regard.models.protocols import Checks, StaticState, StepsStatically
+from regard.models.protocols import Checks, StaticState
 
 _MULTIPLE = 16  # of tokens, that limits and sources are rounded up to: fewer shapes
 _MAX_SHAPES = 8  # of searches and caches, for a model
@@ -29,35 +28,32 @@ _LOOK_EVERY = 8  # steps between two looks whether all texts are over
 _LOOK_AHEAD = 2  # steps that are launched before the answer is waited for: the GPU is never without work
 
 
-def static_on(model: nn.Module, source: Any) -> bool:
-    """Whether a model decodes this source over static caches: on a GPU, if it can step so."""
-    weight = next(model.parameters(), None)
-    on_gpu = weight is not None and weight.device.type == "cuda"
-    return on_gpu and isinstance(model, StepsStatically) and is_dataclass(source) and len(source) > 0  # type: ignore[arg-type]
-
-
 def static_decode(
     model: Any,
     source: Any,
-    make: Callable[..., Search],
+    make: MakeSearch,
     *,
     limits: Limits,
-    key: tuple[Hashable, ...],
+    name: tuple[Hashable, ...],
     group: int,
-    keys: Callable[[int], Tensor] | None = None,
+    row_keys: RowKeys | None = None,
 ) -> list[list[Hypothesis]] | None:
     """The texts of every source; None where the model has no static caches of this size."""
     if isinstance(model, Checks):
         model.check(source)
-    most = per_row(limits, len(source), device=torch.device("cpu")).tolist()
+    most = per_row(limits, len(source))
     capacity = _rounded(max(most))
     surveyed = survey(model)
     with evaluating(model) if surveyed.training else torch.no_grad():
         if observed(model) or surveyed.hooked:
             state = model.start(source)
             eager = _StaticDecode.of(model, state, make, most, capacity, group)
-            return None if eager is None else eager.prepared(most, keys).run(model, most)
-        shape = (*key, capacity, *_shape(source))
+            if eager is None:
+                return None
+            texts = eager.prepared(most, row_keys).run(model, most)
+            report_rows(model, texts, int(eager.state.at))
+            return texts
+        shape = (*name, capacity, *_shape(source))
         decodes = _decodes.setdefault(model, OrderedDict())
         known = decodes.get(shape)
         if known is None or known.weights != surveyed.weights:
@@ -68,7 +64,7 @@ def static_decode(
         decodes.move_to_end(shape)
         if len(decodes) > _MAX_SHAPES:
             decodes.popitem(last=False)
-        known.decode.prepared(most, keys)
+        known.decode.prepared(most, row_keys)
         return known.run(model, source, most)
 
 
@@ -80,7 +76,7 @@ class _StaticDecode:
 
     @classmethod
     def of(
-        cls, model: Any, state: Any, make: Callable[..., Search], most: list[int], capacity: int, group: int
+        cls, model: Any, state: Any, make: MakeSearch, most: list[int], capacity: int, group: int
     ) -> "_StaticDecode | None":
         static = model.static_state(state, capacity=capacity, group=group)
         if static is None:
@@ -89,11 +85,11 @@ class _StaticDecode:
         made.search.begin(START)
         return made
 
-    def prepared(self, most: list[int], keys: Callable[[int], Tensor] | None) -> "_StaticDecode":
+    def prepared(self, most: list[int], row_keys: RowKeys | None) -> "_StaticDecode":
         """With the limits, and the random keys, of the next sources."""
         self.search.limit(most)
-        if keys is not None:
-            self.search.key(keys(len(most)))
+        if row_keys is not None:
+            self.search.use_row_keys(row_keys(len(most)))
         return self
 
     def begin(self, model: Any, source: Any) -> None:

@@ -4,13 +4,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.decoding.decode import SteppedDecode
-from regard.decoding.evaluating import check_model, evaluating
-from regard.decoding.limits import per_row
+from regard.decoding.decode import SteppedDecode, check_model, evaluating, per_row
 from regard.decoding.sampling import drawing, row_keys
 from regard.decoding.search import SingleSearch
 from regard.errors import RegardError
@@ -31,11 +28,13 @@ def stream(
     """The tokens that `sample` gives for a prompt of one row, each as soon as it is known; END is not among them."""
     check_model(model)
     choose = drawing(temperature=temperature, top_k=top_k, top_p=top_p)
-    per_row(limits, 1, device=torch.device("cpu"))
+    per_row(limits, 1)
     keys = row_keys(seed, numbers)
 
     def begin() -> SteppedDecode:
-        return SteppedDecode(model, prompt, partial(SingleSearch, choose=choose), limits=limits, keys=keys)
+        return SteppedDecode(
+            model, prompt, partial(SingleSearch, choose=choose), limits=limits, row_keys=keys
+        )
 
     return _tokens(model, begin)
 

@@ -11,9 +11,8 @@ from regard.data.batches import END, START, Batch, Pairs, Sequences
 from regard.data.given import instance, texts_of, whole
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.beam import beam
+from regard.decoding.decode import Limits, greedy
 from regard.decoding.forced import log_probabilities
-from regard.decoding.greedy import greedy
-from regard.decoding.limits import Limits
 from regard.decoding.sampling import sample
 from regard.decoding.streaming import stream
 from regard.errors import RegardError

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batches import END, Batch, Both, Images, Pairs, Sequences, Sounds
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.errors import RegardError
 from regard.layers.frames import log_mel
 from regard.models.hearing import SoundEncoder

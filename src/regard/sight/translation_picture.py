@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.data.batches import END, SPECIAL, Pairs, Sequences
 from regard.data.given import instance
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.errors import RegardError
 from regard.models.recurrent_writing import RecurrentWriting
 from regard.models.writing import Writing

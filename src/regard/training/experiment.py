@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.models.kind import Kind
 from regard.runs.building import build_model, check_size
 from regard.runs.card import write_card

@@ -5,7 +5,7 @@ import torch
 from sight.explorer.trained import SIZES, WORDS, fused
 from torch import Tensor
 
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.errors import RegardError
 from regard.models.fusion import Fusion, FusionConfig
 from regard.runs.answering import Labeller

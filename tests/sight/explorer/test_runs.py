@@ -19,7 +19,7 @@ from sight.explorer.trained import (
 
 from regard.attention.weights import weigh
 from regard.data.batches import END, START, Images, Pairs, Sequences
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.decoding.forced import log_probabilities
 from regard.errors import RegardError
 from regard.models.convolutional import Convolution, ConvolutionConfig

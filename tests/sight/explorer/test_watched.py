@@ -62,7 +62,7 @@ def test_an_image_stands_along_its_patches_behind_the_models_own_tokens() -> Non
 def test_the_steps_of_a_decoder_are_one_layer() -> None:
     model = Transformer(TransformerConfig(source_vocabulary=20, target_vocabulary=20, **SIZES)).eval()
     from regard.data.batches import Sequences
-    from regard.decoding.greedy import greedy
+    from regard.decoding.decode import greedy
 
     with watch(model) as seen:
         greedy(model, Sequences.of([[4, 5, 6]]), limits=4)

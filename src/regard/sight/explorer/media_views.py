@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batches import Batch, Sounds
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.runs.answering import Answer, Labeller, MediaDescriber
 from regard.sight.explorer.changes import changed
 from regard.sight.explorer.exhibit import Change, Entry, Exhibit, Output, Panel, Picture, Plain

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batches import Batch, Both, Sequences
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.errors import RegardError
 from regard.models.fusion import Fusion
 from regard.runs.answering import Labeller

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.data.batches import Sequences
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.decoding.sampling import sample
 from regard.errors import RegardError
 from regard.models.labelling import Labelling

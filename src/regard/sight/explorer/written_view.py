@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.data.batches import END, START, Batch, Pairs, Sequences
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.evaluating import evaluating
+from regard.decoding.decode import evaluating
 from regard.errors import RegardError
 from regard.models.recurrent_writing import RecurrentWriting
 from regard.runs.answering import Answer

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from regard import RegardError
 from regard.data.batches import END, START, Sequences
-from regard.decoding.greedy import greedy
+from regard.decoding.decode import evaluating, greedy, per_row
 from regard.decoding.hypothesis import Hypothesis, beams
 
 
@@ -118,3 +118,61 @@ def test_a_model_in_training_answers_in_evaluation_and_stays_in_training() -> No
     model = Module()
     greedy(model, Sequences.of(sources(3)), limits=4)
     assert model.training
+
+
+def test_one_limit_is_everyones() -> None:
+    assert per_row(5, 3) == [5, 5, 5]
+    assert per_row(torch.tensor([2, 7]), 2) == [2, 7]
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (0, "a limit of 0 tokens"),
+        (torch.tensor([3, -1]), "a limit of -1 tokens"),
+        (torch.tensor([3, 4, 5]), r"shape \[3\] for 2 rows"),
+        (torch.tensor([1.5, 2.0]), "float32"),
+        (2.5, "limits=2.5: give a whole number"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(limits: object, told: str) -> None:
+    with pytest.raises(RegardError, match=told):
+        per_row(limits, 2)  # type: ignore[arg-type]
+
+
+def modes(model: nn.Module) -> list[bool]:
+    return [part.training for part in model.modules()]
+
+
+def test_every_modules_own_mode_comes_back() -> None:
+    model = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Dropout(), nn.Linear(2, 2)))
+    model[1].eval()
+    before = modes(model)
+    with evaluating(model):
+        assert not any(modes(model))
+        assert not torch.is_grad_enabled()
+        with evaluating(model):
+            assert not any(modes(model))
+        assert not any(modes(model))
+        assert not torch.is_grad_enabled()
+    assert modes(model) == before
+    assert torch.is_grad_enabled()
+
+
+def test_the_mode_comes_back_after_an_error() -> None:
+    model = nn.Dropout()
+
+    def fail() -> None:
+        with evaluating(model):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert model.training
+    assert torch.is_grad_enabled()
+
+
+def test_what_is_no_module_is_left_alone() -> None:
+    with evaluating(object()):
+        assert not torch.is_grad_enabled()
