@@ -7,6 +7,7 @@ from torch import nn
 
 from regard import MultiHeadAttention, RegardError, causal
 from regard.data.batches import END, Pairs, Sequences
+from regard.decoding import decode
 from regard.decoding.beam import beam
 from regard.decoding.decode import greedy
 from regard.decoding.hypothesis import Hypothesis, beams
@@ -261,22 +262,52 @@ def test_a_cache_that_is_a_sliding_window(family: str, prompt: int, beams: int) 
         torch.testing.assert_close(stitched.entropy(), whole[name].entropy(), rtol=0, atol=5e-6)
 
 
-@pytest.mark.parametrize("kind", ["transformer", "recurrent-context additive"])
-def test_a_beam_without_its_rows_is_refused(kind: str) -> None:
+KINDS = pytest.mark.parametrize("kind", ["transformer", "recurrent-context additive"])
+
+
+@KINDS
+def test_the_best_texts_of_a_beam_are_followed_by_themselves(kind: str) -> None:
+    model = translator(kind)
+    with watch(model) as seen:
+        best = [texts[0] for texts in beam(model, SOURCES, size=4, limits=9)]
+    for name in ["decoder.0.cross", "decoder.1.attention"] if kind == "transformer" else ["attention"]:
+        found, given = seen.stitched(name), seen.stitched(name, beams=beams(best))
+        torch.testing.assert_close(found.weights(), given.weights(), rtol=0, atol=0)
+        assert found.shape[-2] == max(len(text.rows) for text in best)
+
+
+def test_they_are_followed_over_static_caches_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, ways = translator("transformer"), []
+    for static in (False, True):
+        monkeypatch.setattr(decode, "static_on", lambda *_, static=static: static)
+        with watch(model) as seen:
+            beam(model, SOURCES, size=4, limits=9)
+        ways.append(seen)
+    for name in ("decoder.0.cross", "decoder.1.attention"):
+        eager, fixed = (seen.stitched(name).weights() for seen in ways)
+        width = min(eager.shape[-1], fixed.shape[-1])
+        torch.testing.assert_close(fixed[..., :width], eager[..., :width], rtol=0, atol=2e-6)
+
+
+@KINDS
+@pytest.mark.parametrize("static", [False, True])
+def test_a_beam_without_its_rows_is_refused(kind: str, static: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if static and kind != "transformer":
+        pytest.skip("has no static caches")
+    monkeypatch.setattr(decode, "static_on", lambda *_: static)
     model = translator(kind)
     one = Sequences(SOURCES.tokens[:1], SOURCES.lengths[:1])
     with watch(model) as seen:
         found = beam(model, one, size=4, limits=9)[0][0]
     assert len(found.rows) > 2
+    seen.decodes.clear()  # as of calls that were loaded from a file
     name = "decoder.0.cross" if kind == "transformer" else "attention"
-    with pytest.raises(
-        RegardError, match="with 1 query and then with 4, as the rows of a beam do: give the beams"
-    ):
+    with pytest.raises(RegardError, match=r"the rows of a beam( do)?: give the beams"):
         seen.stitched(name)
     stitched = seen.stitched(name, beams=beams([found]))
     assert stitched.shape[-2] == len(found.rows)  # the answer's, though the search may have gone on
     if kind == "transformer":
-        with pytest.raises(RegardError, match="batches of different sizes: give the beams"):
+        with pytest.raises(RegardError, match="give the beams"):
             seen.stitched("decoder.0.attention")
 
 

@@ -30,6 +30,9 @@ class Seen:
 
     layers: list[Layer] = field(default_factory=list)
     model: nn.Module | None = None
+    decodes: list[Tensor] = field(
+        default_factory=list
+    )  # of each of our own: the rows of its texts, [texts, steps]
 
     @property
     def names(self) -> list[str]:
@@ -44,17 +47,19 @@ class Seen:
     def stitched(self, name: str, *, beams: Tensor | None = None) -> Layer:
         """The steps of a decoder as one layer: every query of the finished text over all its keys.
 
-        After a beam search, `beams[i, t]` is the row of the batch that text i came from at step t (our own decoders
-        give it by `beams(hypotheses)`, Hugging Face's `generate` as `beam_indices`). Calls that are not the steps of
-        one text are refused.
+        After a beam search, `beams[i, t]` is the row of the batch that text i came from at step t (Hugging Face's
+        `generate` gives it as `beam_indices`). One decode of our own is known: its best texts are followed, and
+        `beams(hypotheses)` follows others. Calls that are not the steps of one text are refused.
         """
         steps = self.calls(name)
         full = steps[0].name
+        if beams is None and len(self.decodes) == 1 and self.decodes[0].shape[1] == len(steps) > 1:
+            beams = self.decodes[0]
         if len(steps) == 1 and beams is None and steps[0].understood:
             return steps[0]
         stitched = stitch(full, [step.intact() for step in steps], beams)
         if beams is None:
-            self._check_rows(full, len(steps))
+            self._check_rows(full, steps)
         return Layer.of(full, stitched)
 
     def matters(self, metric: Callable[[], float | Tensor]) -> Importance:
@@ -165,17 +170,22 @@ class Seen:
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
 
-    def _check_rows(self, name: str, steps: int) -> None:
+    def _check_rows(self, name: str, steps: list[Layer]) -> None:
         """Refuse if another module of as many steps shows that rows changed places.
 
         Rows of a beam that ask one memory have the same keys. In self-attention their keys differ.
         """
         for other in self.names:
             calls = [layer for layer in self.layers if layer.name == other]
-            if other == name or len(calls) != steps or any(call.call is None for call in calls):
+            if other == name or len(calls) != len(steps) or any(call.call is None for call in calls):
                 continue
             if calls[0].shape[-1] == calls[-1].shape[-1]:
                 continue  # a memory, too
+            if calls[-1].shape[0] != steps[-1].shape[0]:
+                raise RegardError(
+                    f"{name} asks a memory with {calls[-1].shape[0]} rows as queries of {steps[-1].shape[0]} entries, the rows "
+                    "of a beam: give the beams they came from, or decode without a beam"
+                )
             try:
                 follow(other, [call.intact() for call in calls])
             except RegardError as error:

@@ -184,12 +184,14 @@ class _Step:
 
 def _groups(calls: Sequence[Call], beams: Beams) -> list[int]:
     """How many rows of each step are queries of one entry of its batch."""
+    groups = [
+        after.extent.queries if after.extent.keys == before.extent.keys else 1
+        for before, after in pairwise(calls)
+    ]
     first, rows = calls[0].query, int(beams[:, 0].max()) + 1
-    groups = [first.shape[-2] if rows > first.shape[0] else 1]  # otherwise they may be a prompt
-    for before, after in pairwise(calls):
-        shared = after.extent.keys == before.extent.keys
-        groups.append(after.extent.queries if shared else 1)
-    return groups
+    # Several queries of the first step are rows if there are more rows than entries or the next has as many; else a prompt.
+    grouped = rows > first.shape[0] or groups[:1] == [first.shape[-2]]
+    return [first.shape[-2] if grouped else 1, *groups]
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

@@ -64,7 +64,12 @@ def watch(
     wanted = choose_modules(names.paths, layers)
     seen = Seen(model=model)
     watcher = _Watcher(
-        seen, names, wanted, partial(select, batch=batch, heads=heads), ask if keep == "evidence" else None
+        seen,
+        names,
+        wanted,
+        partial(select, batch=batch, heads=heads),
+        ask if keep == "evidence" else None,
+        follows=batch is None,
     )
     with FUNCTIONS.applied():
         observers.append(watcher)
@@ -84,6 +89,7 @@ class _Watcher(AttentionObserver):
     wanted: frozenset[str]
     chosen: Callable[[Call], Call]
     ask: Sequence[Question] | None
+    follows: bool  # whether calls have all rows of a decode
     passed: dict[str, None] = field(
         default_factory=dict
     )  # modules that attended but were not wanted, in order
@@ -114,6 +120,10 @@ class _Watcher(AttentionObserver):
     def miss(self, reason: str, name: str) -> None:
         if self._wanted(name):
             self.seen.layers.append(Layer.missed(name, reason))
+
+    def decoded(self, rows: Tensor) -> None:
+        if self.follows:
+            self.seen.decodes.append(rows)
 
     def blind_spots(self) -> str:
         """What a warning says about calls that were not seen or not understood; empty when there is nothing to say."""
