@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regard.attention.biases import TensorBias as TensorBias
     from regard.attention.call import Call as Call
     from regard.attention.explain import explain as explain
-    from regard.attention.keyvalue import KeyValue as KeyValue
+    from regard.attention.kv_cache import KeyValue as KeyValue
     from regard.attention.masks import Mask as Mask
     from regard.attention.masks import causal as causal
     from regard.attention.masks import documents as documents
@@ -125,7 +125,7 @@ _HOMES = {
     "attention.biases": ["ALiBi", "Bias", "RelativeBuckets", "TensorBias"],
     "attention.call": ["Call"],
     "attention.explain": ["explain"],
-    "attention.keyvalue": ["KeyValue"],
+    "attention.kv_cache": ["KeyValue"],
     "attention.masks": ["Mask", "causal", "documents", "keep", "lengths", "prefix", "window"],
     "attention.multihead": ["HeadSizes", "MultiHeadAttention"],
     "attention.packed_mask": ["packed"],

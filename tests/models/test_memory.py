@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention.keyvalue import KeyValue
+from regard.attention.kv_cache import KeyValue
 from regard.models.memory import Memory
 
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.attend import compute
-from regard.attention.beam_cache import BeamCache
+from regard.attention.attend import compute, decode_kernel_fits
 from regard.attention.call import Call
-from regard.attention.choice import decode_kernel_fits
 from regard.attention.dispatch import dispatch, observed
+from regard.attention.kv_cache import BeamCache
 from regard.attention.scores import ScaledDot, Score
 from regard.attention.static_cache import StaticReach
 

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import torch
 
+from regard.attention.attend import Choice, choose
 from regard.attention.call import Call
-from regard.attention.choice import Choice, choose
-from regard.attention.kernels.banded import block_of
-from regard.attention.kernels.small_queries import torch_instead
+from regard.attention.kernels.torch_kernels import block_of, torch_instead
 from regard.data.given import instance
 
 

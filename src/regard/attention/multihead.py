@@ -8,11 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend_within
-from regard.attention.beam_cache import BeamCache
 from regard.attention.biases import Bias
 from regard.attention.cached_attention import attend_beam, attend_static
 from regard.attention.call import Call
-from regard.attention.keyvalue import KeyValue
+from regard.attention.kv_cache import BeamCache, KeyValue
 from regard.attention.masks import Mask, checked_mask
 from regard.attention.projection import InProjection, glorot
 from regard.attention.reach import Extent, Reach

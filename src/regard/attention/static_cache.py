@@ -6,8 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.beam_cache import Slots
-from regard.attention.keyvalue import KeyValue
+from regard.attention.kv_cache import KeyValue, Slots
 from regard.attention.reach import Extent, Reach
 
 _MULTIPLE = 16  # of slots: kernels want masks whose rows begin at aligned addresses

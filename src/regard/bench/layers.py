@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
-from regard.attention.kernels.banded import block_of
+from regard.attention.kernels.torch_kernels import block_of
 from regard.attention.masks import window
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.weights import weigh

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.beam_cache import BeamCache
-from regard.attention.keyvalue import KeyValue
+from regard.attention.kv_cache import BeamCache, KeyValue
 from regard.attention.masks import Mask
 from regard.attention.multihead import MultiHeadAttention, reach_of, zero_unused
 from regard.attention.reach import Reach

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.keyvalue import KeyValue
+from regard.attention.kv_cache import KeyValue
 from regard.attention.masks import Mask, causal, lengths
 from regard.data.batches import Sequences
 from regard.data.given import instance, whole

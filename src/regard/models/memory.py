@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.keyvalue import KeyValue
+from regard.attention.kv_cache import KeyValue
 from regard.attention.masks import Mask, lengths
 from regard.attention.reach import Extent, Reach
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import attend_within
 from regard.attention.call import Call
-from regard.attention.keyvalue import KeyValue
+from regard.attention.kv_cache import KeyValue
 from regard.attention.masks import Mask
 from regard.attention.projection import InProjection
 from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score

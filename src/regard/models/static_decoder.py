@@ -9,8 +9,7 @@ from typing import Any
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.beam_cache import BeamCache
-from regard.attention.keyvalue import KeyValue
+from regard.attention.kv_cache import BeamCache, KeyValue
 from regard.attention.reach import Extent, Reach
 from regard.attention.static_cache import StaticReach, StaticSlots
 from regard.layers.embedding import Embedding

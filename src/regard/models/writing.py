@@ -10,8 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.beam_cache import BeamCache, GrowingSlots
-from regard.attention.keyvalue import KeyValue
+from regard.attention.kv_cache import BeamCache, GrowingSlots, KeyValue
 from regard.attention.projection import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState

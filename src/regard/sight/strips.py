@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.kernels.written import additive
+from regard.attention.kernels.additive import additive
 from regard.attention.reach import pad_axes
 from regard.attention.scores import Additive, share
 

@@ -5,6 +5,7 @@ one number a pair. The backward pass makes each tile again. Registered as an ope
 torch.export take it as one step. On a GPU the tiles are those of the Triton kernels.
 """
 
+import math
 from collections.abc import Iterator
 from itertools import product
 
@@ -100,3 +101,26 @@ def _differentiate(ctx, grad):  # type: ignore[no-untyped-def]
 
 
 _scores.register_autograd(_differentiate, setup_context=_remember)
+
+
+def scores_of(
+    query: Float[Tensor, "*batch q r"],
+    key: Float[Tensor, "*batch k r"],
+    vector: Float[Tensor, "*head r"] | None,  # of the additive score
+) -> Float[Tensor, "*batch q k"]:
+    """QKᵀ, or vᵀ tanh(K + Q). In float32 for float16, which ends at 65504: what is scaled later may pass that."""
+    if query.dtype == torch.float16:
+        with torch.autocast(query.device.type, enabled=False):
+            return scores_of(query.float(), key.float(), vector)
+    return query @ key.mT if vector is None else additive(query, key, vector)
+
+
+def additive(
+    query: Float[Tensor, "*batch q r"], key: Float[Tensor, "*batch k r"], vector: Float[Tensor, "*head r"]
+) -> Float[Tensor, "*batch q k"]:
+    """vᵀ tanh(key + query), a tile at a time; `vector` is [r], or [heads, r] for heads on the last batch axis."""
+    batch = query.shape[:-2]
+    calls = math.prod(batch)
+    vectors = vector.to(query.dtype).expand(*batch, -1).reshape(calls, vector.shape[-1])
+    queries, keys = (part.reshape(calls, *part.shape[-2:]) for part in (query, key))
+    return additive_scores(queries, keys, vectors).reshape(*batch, query.shape[-2], key.shape[-2])

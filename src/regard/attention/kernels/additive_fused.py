@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.kernels.fused import four_axes, spread
+from regard.attention.kernels.torch_kernels import four_axes, spread
 from regard.attention.kernels.triton_available import TRITON_INSTALLED, TRITON_INTERPRETED
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
