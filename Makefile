@@ -23,7 +23,7 @@ test-all: test   ## those, then the slow ones: whole trainings, browsers, subpro
 # tests marked `gpu` make their own there.
 GPU_TEST := PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest -n 4 -p no:cacheprovider -m
 test-gpu:        ## every test that needs a GPU
-	@REGARD_TRITON=required $(GPU_TEST) triton --device cuda $(wildcard tests/*/kernels) tests/models/test_fused_step.py
+	@REGARD_TRITON=required $(GPU_TEST) triton --device cuda $(wildcard tests/*/kernels) tests/models/test_fused_step.py tests/models/test_training_modules.py tests/layers/test_mixed_precision.py
 	@$(GPU_TEST) "not slow" --device cuda tests/contracts
 	@$(GPU_TEST) gpu
 

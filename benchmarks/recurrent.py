@@ -6,8 +6,8 @@
 The *output context* wiring with the additive score. Both have the same weights and the same equation; the loops ask
 their source once a step, ours all at once, behind a recurrence that torch runs over the whole target. Losses and
 gradients are compared before anything is timed. An update is forward, backward, clipping and AdamW, in float32 and
-under bfloat16 autocast. On a GPU, ours is also measured as `training.replay: recorded` trains it: the batch is filled
-up to a round shape and sent over, the update replayed, and its loss read by the host.
+under bfloat16 autocast. On a GPU, ours is also measured as `training.cuda_graphs: auto` trains it: the batch is filled
+up to a round shape and sent over, the update launched as a CUDA graph, and its loss read by the host.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def ours(model: RecurrentTranslator, batch: Pairs) -> Tensor:
 
 
 def filled_up(model: RecurrentTranslator, batch: Pairs) -> Tensor:
-    """As the library records it."""
+    """As the library captures it."""
     return ours(model, Pairs(*rounded(batch.source, batch.target)))
 
 
@@ -82,7 +82,7 @@ CONTENDERS: dict[str, Loss] = {
     "a loop, the output once": partial(by_steps, words_within=False),
     "a loop, the output in it": partial(by_steps, words_within=True),
 }
-RECORDED = "regard, recorded"
+CAPTURED = "regard, captured"
 
 
 def batch_of(rows: int, shortest: int, longest: int, device: str) -> Pairs:
@@ -98,7 +98,7 @@ def batch_of(rows: int, shortest: int, longest: int, device: str) -> Pairs:
 def differences(model: RecurrentTranslator, batch: Pairs) -> dict[str, float]:
     """How far loss and gradients of each way are from ours, relative to their size, without dropout."""
     found: dict[str, list[Tensor]] = {}
-    for name, loss in {**CONTENDERS, RECORDED: filled_up}.items():
+    for name, loss in {**CONTENDERS, CAPTURED: filled_up}.items():
         one = copy.deepcopy(model).eval()
         with torch.backends.cudnn.flags(enabled=False):  # which refuses to go back through a model at rest
             total = loss(one, batch)
@@ -147,10 +147,10 @@ class Again:
         return self.one
 
 
-def recorded(model: RecurrentTranslator, batch: Pairs, *, narrow: bool) -> Callable[[], None]:
+def captured(model: RecurrentTranslator, batch: Pairs, *, narrow: bool) -> Callable[[], None]:
     """One update of a model of its own, as the training loop makes it: the next batch is sent over meanwhile."""
     settings = Training(
-        replay="recorded",
+        cuda_graphs="auto",
         precision="bfloat16" if narrow else "float32",
         clip=1.0,
         learning_rate=1e-4,
@@ -168,7 +168,7 @@ def recorded(model: RecurrentTranslator, batch: Pairs, *, narrow: bool) -> Calla
         updater.apply(work, pending)
         torch.cuda.synchronize()
 
-    for _ in range(4):  # until it is recorded
+    for _ in range(4):  # until it is captured
         update()
     return update
 
@@ -190,8 +190,8 @@ def contest(width: int, rows: int, longest: int, rounds: int, device: str) -> di
     }
     if device == "cuda":
         for narrow in (False, True):
-            name = f"{RECORDED}, {'bfloat16' if narrow else 'float32'}"
-            runs[name] = recorded(model, batch, narrow=narrow)
+            name = f"{CAPTURED}, {'bfloat16' if narrow else 'float32'}"
+            runs[name] = captured(model, batch, narrow=narrow)
     times = measure(runs, rounds)
     best = min(
         (name for name in times if name.startswith("regard")), key=lambda name: statistics.median(times[name])

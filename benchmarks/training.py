@@ -103,9 +103,9 @@ def operations(config: TransformerConfig, feed: PairFeed) -> float:
 def warmed(contenders: dict[str, Update], device: str) -> dict[str, float]:
     """Let everyone begin; the megabytes that each took, above what there was.
 
-    On a GPU from the first update on, optimiser included: later, what is replayed asks the allocator for nothing. There
+    On a GPU from the first update on, optimiser included: later, a CUDA graph asks the allocator for nothing. There
     every batch of torch.nn.Transformer is trained on once, so that memory for each of its shapes has been found, and
-    ours until all is recorded that will be.
+    ours until all is captured that will be.
     """
     peaks = {}
     for name, update in contenders.items():
@@ -152,7 +152,9 @@ def main() -> None:
     parser.add_argument(
         "--peers", nargs="+", default=["random", "bucketed"], help="batches of torch.nn.Transformer"
     )
-    parser.add_argument("--ways", nargs="+", default=["recorded", "compiled"], help="of ours, on a GPU")
+    parser.add_argument(
+        "--ways", nargs="+", default=["auto", "compiled"], help="cuda_graphs of ours, on a GPU"
+    )
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--each", type=int, help="updates in a round")
     parser.add_argument("--seconds", type=float, default=1e9, help="no new contest is begun after these")
@@ -199,7 +201,7 @@ def contest(
         contenders["regard"] = our_updates(config, feed, in_random_order(count, rows, 3), settings, device)
     else:
         for way in chosen.ways:
-            order, how = as_packed(feed, budget, 3), replace(settings, replay=way)
+            order, how = as_packed(feed, budget, 3), replace(settings, cuda_graphs=way)
             contenders[f"regard, {way}"] = our_updates(config, feed, order, how, device)
     each = chosen.each or (1 if device == "cpu" else 10)
     peaks = warmed(contenders, device)

@@ -1,7 +1,7 @@
 """A whole `regard train`, from the start of its process to the scores of the test set, by the clock.
 
     python benchmarks/whole_run.py multi30k-en-de --folder data/multi30k --device cuda \\
-        --set training.packing=true --set training.replay=recorded --out benchmarks/results/multi30k-h200
+        --set training.packing=true --set training.cuda_graphs=auto --out benchmarks/results/multi30k-h200
 
 Where the time went is read from the log of the run. With `--run` and `--seconds` a run that has ended is written down.
 """

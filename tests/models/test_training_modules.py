@@ -110,7 +110,7 @@ def test_on_a_cpu_the_loss_alone_is_replaced_and_autocast_does_the_rest() -> Non
     model, report = optimise(transformer(dropout=0.0).cpu(), for_="training", precision="bf16")
     assert report.replaced == ((1, "WordLoss", "MixedWordLoss"),)
     assert "Linear: torch's autocast computes it on a CPU" in str(report)
-    assert report.summary == "optimised for training: bf16 on the CPU, 1 modules replaced"
+    assert report.summary == "optimised for training: bf16 on the CPU, modules replaced: 1"
     with torch.device("cpu"), torch.autocast("cpu", torch.bfloat16):
         fast, plain = (each.loss(pairs()).total for each in (model, transformer(dropout=0.0).cpu()))
     assert fast.dtype == torch.float32

@@ -211,13 +211,21 @@ def test_an_earlier_run_lends_its_weights_from_any_folder(
         ("training.rate", "training.learning_rate", 0.25),
         ("training.decay", "training.weight_decay", 0.125),
         ("model.inner", "model.hidden_width", 48),
+        ("training.replay", "training.cuda_graphs", "compiled"),
     ],
 )
 def test_a_setting_is_read_under_its_old_name_and_one_line_names_the_new_one(
-    old: str, new: str, value: float
+    old: str, new: str, value: float | str
 ) -> None:
     with pytest.warns(RegardWarning) as warned:
         recipe = find("numbers", [f"{old}={value}"])
     assert attrgetter(new)(recipe) == value
     assert [str(each.message) for each in warned] == [f"{old} is called {new} now"]
     assert f"  {old.split('.')[1]}:" not in written(recipe)
+
+
+@pytest.mark.parametrize(("old", "new"), [("none", "never"), ("recorded", "auto"), ("compiled", "compiled")])
+def test_a_value_is_read_under_its_old_name_too(old: str, new: str) -> None:
+    with pytest.warns(RegardWarning, match=r"training.replay is called training.cuda_graphs now"):
+        recipe = find("numbers", [f"training.replay={old}"])
+    assert recipe.training.cuda_graphs == new

@@ -1,4 +1,4 @@
-"""Training on packed texts; and, on a GPU, updates that are recorded and replayed.
+"""Training on packed texts; and, on a GPU, updates that are captured as CUDA graphs.
 
 What needs a GPU is skipped without one: `pytest tests/training/test_captured_update.py` on a machine that has it.
 """
@@ -88,12 +88,21 @@ def test_parts_of_a_packed_update_sum_to_the_whole(tmp_path: Path) -> None:
         torch.testing.assert_close(found[1][name], weight, rtol=1e-9, atol=1e-9)
 
 
-def test_a_cpu_records_nothing() -> None:
+def test_a_cpu_captures_nothing() -> None:
     world = World(torch.device("cpu"))
-    assert not CapturedUpdates.suits(plan(replay="recorded"), world)
-    assert not CapturedUpdates.suits(plan(replay="none"), World(torch.device("cuda")))
-    assert not CapturedUpdates.suits(plan(replay="recorded"), World(torch.device("cuda"), rank=0, size=2))
-    assert not CapturedUpdates.suits(plan(replay="recorded", accumulate=2), World(torch.device("cuda")))
+    assert not CapturedUpdates.suits(plan(cuda_graphs="auto"), world)
+    assert not CapturedUpdates.suits(plan(cuda_graphs="never"), World(torch.device("cuda")))
+    assert not CapturedUpdates.suits(plan(cuda_graphs="auto"), World(torch.device("cuda"), rank=0, size=2))
+    assert not CapturedUpdates.suits(plan(cuda_graphs="auto", accumulate=2), World(torch.device("cuda")))
+
+
+def test_cuda_graphs_that_are_always_wanted_and_cannot_be_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        RegardError, match=r"cuda_graphs = always, with 1 processes on cpu and accumulate = 1"
+    ):
+        train(model(), feed(), plan(cuda_graphs="always"), folder=tmp_path, seed=1, device="cpu")
+    with pytest.raises(RegardError, match=r"in one part, on a GPU; set cuda_graphs = auto"):
+        CapturedUpdates.suits(plan(cuda_graphs="always", accumulate=2), World(torch.device("cuda")))
 
 
 def test_filled_up_batches_have_round_shapes_and_the_same_loss() -> None:
@@ -233,13 +242,13 @@ def updates(
 @pytest.mark.parametrize(
     "changes", [{"dropout": 0.1}, {"dropout": 0.1, "attention_dropout": 0.1, "positions": "rotary"}], ids=str
 )
-def test_what_is_replayed_comes_out_as_what_is_not(changes: dict[str, Any]) -> None:
-    settings = plan(replay="recorded", precision="bfloat16")
-    recorded, updater = updates(settings, **changes)
+def test_a_captured_update_comes_out_as_one_that_is_not(changes: dict[str, Any]) -> None:
+    settings = plan(cuda_graphs="auto", precision="bfloat16")
+    captured, updater = updates(settings, **changes)
     computed, _ = updates(settings, refused=True, **changes)
     assert updater._captured is not None
     assert updater._captured._updates
-    assert all(torch.equal(a, b) for a, b in zip(recorded, computed, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(captured, computed, strict=True))
 
 
 @gpu
@@ -252,13 +261,15 @@ def test_what_is_replayed_comes_out_as_what_is_not(changes: dict[str, Any]) -> N
     ],
     ids=str,
 )
-def test_what_is_replayed_of_a_recurrent_translator_comes_out_as_what_is_not(changes: dict[str, Any]) -> None:
-    settings = plan(replay="recorded", precision="bfloat16", steps=30)
-    recorded, updater = updates(settings, of=recurrent, **changes)
+def test_a_captured_update_of_a_recurrent_translator_comes_out_as_one_that_is_not(
+    changes: dict[str, Any],
+) -> None:
+    settings = plan(cuda_graphs="auto", precision="bfloat16", steps=30)
+    captured, updater = updates(settings, of=recurrent, **changes)
     computed, _ = updates(settings, refused=True, of=recurrent, **changes)
     assert updater._captured is not None
     assert updater._captured._updates
-    assert all(torch.equal(a, b) for a, b in zip(recorded, computed, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(captured, computed, strict=True))
 
 
 @gpu
@@ -278,15 +289,15 @@ def test_a_recurrent_translator_learns_from_filled_up_texts_what_it_learns_from_
 
 
 @gpu
-def test_what_is_not_finite_leaves_a_replayed_training_as_it_was() -> None:
-    weights, updater = updates(plan(replay="recorded"))
+def test_what_is_not_finite_leaves_a_captured_training_as_it_was() -> None:
+    weights, updater = updates(plan(cuda_graphs="auto"))
     state = updater.state
     with torch.no_grad():
         state.model.decoder_norm.weight[0] = torch.inf
     before = {name: tensor.clone() for name, tensor in state.tensors().items() if "random" not in name}
     work = updater.prepare(feed(), next(batch_order(feed(), epoch=0, position=0)))
     pending = updater.compute(work, stop=False)
-    assert pending.record is not None
+    assert pending.captured is not None
     with pytest.raises(RegardError, match="stops before its update: the loss is nan"):
         updater.apply(work, pending)
     assert all(state.tensors()[name].equal(tensor) for name, tensor in before.items())
@@ -295,7 +306,7 @@ def test_what_is_not_finite_leaves_a_replayed_training_as_it_was() -> None:
 
 @gpu
 def test_looking_at_an_update_changes_nothing() -> None:
-    settings = plan(replay="recorded", precision="bfloat16")
+    settings = plan(cuda_graphs="auto", precision="bfloat16")
     plain, _ = updates(settings, dropout=0.1)
     watched, _ = updates(settings, watched=9, dropout=0.1)
     assert all(torch.equal(a, b) for a, b in zip(plain, watched, strict=True))
@@ -323,18 +334,28 @@ def test_a_bias_of_keys_has_no_slope() -> None:
 @gpu
 @pytest.mark.usefixtures("as_a_user")  # the check of shapes is not for compilers
 def test_compiled_blocks_learn_the_same_within_rounding_and_refuse_to_be_watched() -> None:
-    plain, _ = updates(plan(replay="recorded"), dropout=0.0)
-    compiled, _ = updates(plan(replay="compiled"), dropout=0.0)
+    plain, _ = updates(plan(cuda_graphs="auto"), dropout=0.0)
+    compiled, _ = updates(plan(cuda_graphs="compiled"), dropout=0.0)
     for name, a, b in zip(dict(model().named_parameters()), plain, compiled, strict=True):
         for mine, other in zip(sloped(name, a), sloped(name, b), strict=True):
             torch.testing.assert_close(mine, other, rtol=1e-2, atol=1e-3)
     with pytest.raises(RegardError, match="compiled blocks cannot be watched"):
-        updates(plan(replay="compiled"), watched=2)
+        updates(plan(cuda_graphs="compiled"), watched=2)
+
+
+@gpu
+def test_padded_batches_cannot_be_captured() -> None:
+    settings, padded = plan(cuda_graphs="always"), feed(packed=False)
+    state = TrainingState(model().cuda(), settings)
+    updater = Updater(state, settings, world=World(torch.device("cuda")), seed=3)
+    work = updater.prepare(padded, next(batch_order(padded, epoch=0, position=0)))
+    with pytest.raises(RegardError, match=r"cannot be captured: .* set training\.packing"):
+        updater.compute(work, stop=False)
 
 
 @gpu
 def test_what_depends_on_more_than_shapes_is_computed_as_it_comes() -> None:
-    _, updater = updates(plan(replay="recorded"), positions="relative")
+    _, updater = updates(plan(cuda_graphs="auto"), positions="relative")
     assert updater._captured is not None
     assert updater._captured.refusal is not None
     assert not updater._captured._updates

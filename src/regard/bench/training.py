@@ -44,7 +44,7 @@ def training(setting: Setting) -> Iterator[Row]:
         source_vocabulary=WORDS,
         target_vocabulary=WORDS,
     )
-    device, settings = setting.device, Training(replay="recorded" if setting.gpu else "none")
+    device, settings = setting.device, Training(cuda_graphs="auto" if setting.gpu else "never")
     precision = chosen_precision(settings, torch.device(device), Transformer(config))
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     budget = 8192 if setting.gpu else 256 if setting.quick else 1024  # tokens of a side in a batch
@@ -71,7 +71,7 @@ def training(setting: Setting) -> Iterator[Row]:
     }
     tokens = int((feed.sources.lengths[rows] + feed.targets.lengths[rows] + 2).sum())
     for contender in list(contenders.values()) * 4 if setting.gpu else ():
-        contender.run()  # until all is recorded that will be: the third update of a shape is
+        contender.run()  # until all is captured that will be: the third update of a shape is
     task = f"{config.depth} + {config.decoder_depth} × {config.width}, {str(dtype).removeprefix('torch.')}"
     yield from contest("training", task, contenders, setting, tokens=tokens)
 

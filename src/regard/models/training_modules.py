@@ -54,7 +54,7 @@ class TrainingModules:
         replaced = Counter((type(part).__name__, kind.__name__) for part, kind in self._classes.items())
         place = "on a GPU" if any(weight.is_cuda for weight in model.parameters()) else "on the CPU"
         self.report = OptimisationReport(
-            summary=f"optimised for training: {precision} {place}, {len(self._classes)} modules replaced",
+            summary=f"optimised for training: {precision} {place}, modules replaced: {len(self._classes)}",
             replaced=tuple((count, *names) for names, count in replaced.items()),
             kept=tuple((count, *names) for names, count in self._kept.items()),
         )

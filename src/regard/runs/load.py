@@ -260,5 +260,5 @@ def described(device: str | None = None) -> str:
     """The defaults of inference, in words."""
     place = chosen_device(device)
     if place.type != "cpu":
-        return f"float32 on {place}, steps of Transformers recorded; --precision fp16 or bf16 is quicker"
+        return f"float32 on {place}, steps of Transformers captured as CUDA graphs; --precision fp16 or bf16 is quicker"
     return f"float32 on the CPU, {torch.get_num_threads()} threads, {built()}; --precision bf16 or int8 is quicker"

@@ -112,13 +112,14 @@ def _dataclass(kind: type, value: object, where: str) -> Any:
 
 
 def _renamed(kind: type, given: Mapping[Any, object], where: str) -> dict[Any, object]:
-    """Settings under the names they have now: a class lists those it once had in `RENAMED`."""
+    """Settings under the names they have now: a class lists those it once had in `RENAMED`, and `name=value` if values, too."""
     names: Mapping[str, str] = getattr(kind, "RENAMED", {})
     found: dict[Any, object] = {}
     for key, each in given.items():
         if key in names:
             above = f"{where}." if where else ""
             warn(f"{above}{key} is called {above}{names[key]} now")
+            each = names.get(f"{key}={each}", each)
         found[names.get(key, key)] = each
     return found
 

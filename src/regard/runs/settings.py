@@ -242,7 +242,13 @@ class Averaging:
 class Training:
     """How the weights are found."""
 
-    RENAMED: ClassVar[dict[str, str]] = {"rate": "learning_rate", "decay": "weight_decay"}
+    RENAMED: ClassVar[dict[str, str]] = {
+        "rate": "learning_rate",
+        "decay": "weight_decay",
+        "replay": "cuda_graphs",
+        "replay=none": "never",
+        "replay=recorded": "auto",
+    }
     steps: int = 10_000  # updates
     batch: int = (
         4096  # tokens (or pictures, or recordings) in an update, over all its parts and all processes
@@ -258,9 +264,9 @@ class Training:
         "auto"  # of the products; auto: bfloat16 where it is faster
     )
     packing: bool = False  # texts end to end in one row, instead of filled up to the longest
-    replay: Literal["none", "recorded", "compiled"] = (
-        "none"  # packed texts, or recurrent ones, on a GPU: updates are recorded once and replayed; or compiled, too
-    )
+    # Updates captured as CUDA graphs: auto where that can be (packed or recurrent texts on one GPU), always or an error,
+    # compiled as auto with compiled blocks. Not "on" and "off", which are true and false in YAML.
+    cuda_graphs: Literal["never", "auto", "always", "compiled"] = "never"
     averaging: Averaging = field(default_factory=Averaging)
     evaluate: int = 500  # updates between evaluations
     decode: int = 0  # validation sources translated at each evaluation; 0: only the loss is looked at

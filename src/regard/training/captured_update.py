@@ -1,6 +1,6 @@
-"""Updates on a GPU captured as CUDA graphs, one for each shape of batch, and replayed from then on.
+"""Updates on a GPU captured as CUDA graphs, one for each shape of batch, and launched as such from then on.
 
-A replay launches the same kernels in the same order, so an update comes out as if it had not been captured, dropout
+A graph launches the same kernels in the same order, so an update comes out as if it had not been captured, dropout
 included: random numbers are a function of the seed that is set before each. What is captured must not depend on
 anything but the shapes of its batch, which is so for packed texts filled up to a round number of tokens, and for padded
 ones that a recurrence reads cell by cell.
@@ -15,8 +15,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.kernels.varlen import ReplayError
+from regard.attention.kernels.varlen import CaptureError
 from regard.data.batches import Batch, Packed, Pairs, Sequences
+from regard.errors import RegardError
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.positions import Learned
 from regard.models.cuda_graph import Captured, Capturing, Readback
@@ -68,7 +69,7 @@ class _Found:
 
 
 class CapturedUpdates:
-    """Captures updates and replays them."""
+    """Captures updates, and launches those that are captured."""
 
     def __init__(self, state: TrainingState, settings: Training, sums: Sums) -> None:
         self.state, self.settings, self._sums = state, settings, sums
@@ -86,8 +87,15 @@ class CapturedUpdates:
     @staticmethod
     def suits(settings: Training, world: World) -> bool:
         """Whether updates are to be captured: one process, one part, on a GPU."""
-        alone = world.size == 1 and settings.accumulate == 1
-        return settings.replay != "none" and alone and world.device.type == "cuda"
+        if settings.cuda_graphs == "never":
+            return False
+        able = world.size == 1 and settings.accumulate == 1 and world.device.type == "cuda"
+        if settings.cuda_graphs == "always" and not able:
+            raise RegardError(
+                f"cuda_graphs = always, with {world.size} processes on {world.device} and accumulate = "
+                f"{settings.accumulate}: updates are captured in one process, in one part, on a GPU; set cuda_graphs = auto"
+            )
+        return able
 
     def shaped(self, batch: Batch) -> Batch:
         """Texts filled up to a round shape, ready to be sent over; other batches as they are."""
@@ -102,8 +110,12 @@ class CapturedUpdates:
         return Pairs(*sides) if isinstance(batch, Pairs) else sides[0]
 
     def update_of(self, batch: Batch) -> CapturedUpdate | None:
-        """What to replay for a batch, already holding it; None while there is nothing."""
-        if self.refusal is not None or not _shaped(batch):
+        """The captured update for a batch, already holding it; None while there is none."""
+        if self.refusal is None and not _shaped(batch):
+            self.refusal = "the lengths of padded batches differ; set training.packing"
+        if self.refusal is not None:
+            if self.settings.cuda_graphs == "always":
+                raise RegardError(f"cuda_graphs = always, and updates cannot be captured: {self.refusal}")
             return None
         shape = tuple((tuple(part.shape), part.dtype) for part in _tensors(batch))
         known = self._updates.get(shape)
@@ -116,9 +128,9 @@ class CapturedUpdates:
             return None
         try:
             self._updates[shape] = self._captured(batch)
-        except ReplayError as error:
+        except CaptureError as error:
             self.refusal = str(error)
-            return None
+            return self.update_of(batch)
         return self._updates[shape]
 
     @contextlib.contextmanager
@@ -155,7 +167,7 @@ class CapturedUpdates:
     @contextlib.contextmanager
     def _blocks_compiled(self) -> Iterator[None]:
         """Blocks compiled while they train; evaluating and decoding find them as they were."""
-        if self.settings.replay != "compiled":
+        if self.settings.cuda_graphs != "compiled":
             yield
             return
         blocks = [

@@ -31,7 +31,7 @@ MAY_CHANGE = (
     *(
         f"training.{name}"
         for name in (
-            "steps", "learning_rate", "schedule", "warmup", "weight_decay", "betas", "clip", "accumulate", "precision", "replay", "evaluate",
+            "steps", "learning_rate", "schedule", "warmup", "weight_decay", "betas", "clip", "accumulate", "precision", "cuda_graphs", "evaluate",
             "decode", "save", "keep", "patience", "averaging.last",
         )
     ),

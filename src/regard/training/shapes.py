@@ -26,7 +26,7 @@ def filled_up(*sides: Any, budget: int) -> list[Packed]:
 def reaching(side: Packed, end: int | None) -> Packed:
     """The same, said to have texts up to a round length, though none that goes beyond the last position there is.
 
-    What is recorded for it then serves most batches of its shape: each has another longest text.
+    What is captured for it then serves most batches of its shape: each has another longest text.
     """
     most = _up(side.longest, _REACH)
     return replace(side, longest=max(side.longest, most if end is None else min(most, end)))

@@ -42,10 +42,10 @@ class Pending:
 
     sums: Float[
         Tensor, " n"
-    ]  # total, count, processes asked to stop, the metrics; if replayed, the gradient's norm
+    ]  # total, count, processes asked to stop, the metrics; if captured, the gradient's norm
     metrics: Sequence[str]
     stop: bool = False  # this process was asked to
-    captured: CapturedUpdate | None = None  # what is being replayed
+    captured: CapturedUpdate | None = None  # the CUDA graph under way
 
 
 class Updater:
@@ -61,7 +61,9 @@ class Updater:
         self._metrics: Sequence[str] = ()
         precision = chosen_precision(settings, world.device, state.model)
         self._mixed = precision != "float32"
-        self._modules = TrainingModules(state.model, precision, compiled_blocks=settings.replay == "compiled")
+        self._modules = TrainingModules(
+            state.model, precision, compiled_blocks=settings.cuda_graphs == "compiled"
+        )
         self.report = self._modules.report
         suited = CapturedUpdates.suits(settings, world)
         self._captured = CapturedUpdates(state, settings, self._sums) if suited else None
@@ -91,9 +93,9 @@ class Updater:
             sums = self._computed(model, work, stop=stop)
             return Pending(sums, self._metrics, stop=stop)
         if observed(self.state.model):
-            if self.settings.replay == "compiled":
+            if self.settings.cuda_graphs == "compiled":
                 raise RegardError(
-                    'replay = "compiled": compiled blocks cannot be watched; train with replay = "recorded" to watch'
+                    "cuda_graphs = compiled: compiled blocks cannot be watched; train with cuda_graphs = auto to watch"
                 )
             return Pending(self._computed(model, work, stop=stop), self._metrics, stop=stop)
         captured = self._captured.update_of(work.batches[0])

@@ -15,7 +15,7 @@ from regard.attention.scores import Additive
 from regard.errors import RegardError
 
 
-class ReplayError(RegardError):
+class CaptureError(RegardError):
     """What a call computes depends on more than the shapes it is given."""
 
 
@@ -91,8 +91,8 @@ def in_rows(call: Call, value: Tensor, reach: Reach) -> list[UnpackedRow]:
     packs = _packs(reach)
     sanitised = not packs.idle and (reach.low or 0) <= 0 <= (reach.high or 0)
     if call.query.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        raise ReplayError(
-            f"rows as long as their longest sequence cannot be recorded and replayed: {intervals_refusal(call, reach)}"
+        raise CaptureError(
+            f"rows as long as their longest sequence cannot be captured in a CUDA graph: {intervals_refusal(call, reach)}"
         )
     asking, asked = packs.row_groups
     queries = asking.spread(_positions_first(call.query))
