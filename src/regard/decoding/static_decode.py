@@ -43,9 +43,14 @@ def static_decode(
         model.check(source)
     most = per_row(limits, len(source))
     capacity = _rounded(max(most))
-    surveyed = survey(model)
+    shape = (*name, capacity, *_shape(source))
+    decodes = _decodes.setdefault(model, OrderedDict())
+    known, watched = decodes.get(shape), observed(model)
+    with torch.no_grad():
+        begun = known is not None and not watched and known.begin_early(source, most, row_keys)
+    surveyed = survey(model)  # while the GPU reads the source
     with evaluating(model) if surveyed.training else torch.no_grad():
-        if observed(model) or surveyed.hooked:
+        if watched or surveyed.hooked:
             state = model.start(source)
             eager = _StaticDecode.of(model, state, make, most, capacity, group)
             if eager is None:
@@ -53,19 +58,19 @@ def static_decode(
             texts = eager.prepared(most, row_keys).run(model, most)
             report_rows(model, texts, int(eager.state.at))
             return texts
-        shape = (*name, capacity, *_shape(source))
-        decodes = _decodes.setdefault(model, OrderedDict())
-        known = decodes.get(shape)
         if known is None or known.weights != surveyed.weights:
             made = _StaticDecode.of(model, model.start(source), make, most, capacity, group)
             if made is None:
                 return None
-            known = decodes[shape] = _CapturedDecode(made, surveyed.weights)
+            known, begun = _CapturedDecode(made, model, surveyed.weights), False
+            decodes[shape] = known
         decodes.move_to_end(shape)
         if len(decodes) > _MAX_SHAPES:
             decodes.popitem(last=False)
-        known.decode.prepared(most, row_keys)
-        return known.run(model, source, most)
+        if not begun:
+            known.decode.prepared(most, row_keys)
+            known.begin(model, source)
+        return known.run(most)
 
 
 class _StaticDecode:
@@ -114,15 +119,27 @@ class _StaticDecode:
 class _CapturedDecode:
     """A decode of one shape whose steps are replayed from a CUDA graph."""
 
-    def __init__(self, decode: _StaticDecode, weights: int) -> None:
+    def __init__(self, decode: _StaticDecode, model: nn.Module, weights: int) -> None:
         self.decode, self.weights = decode, weights
+        self._addresses = [(weight, weight.data_ptr()) for weight in model.parameters()]
         self._capturing = Capturing()
         self._step: Captured[None] | None = None
         self._begins: OrderedDict[Hashable, _Begin] = OrderedDict()
         self._over = Readback(decode.search.over.all())
 
-    def run(self, model: Any, source: Any, most: list[int]) -> list[list[Hypothesis]]:
-        """The texts of these sources."""
+    def begin_early(self, source: Any, most: list[int], row_keys: RowKeys | None) -> bool:
+        """Begin before the model was surveyed, if that takes no module and the weights are where they were."""
+        begin = self._begins.get(_shapes(source))
+        if begin is None or not begin.captured:
+            return False
+        if any(weight.data_ptr() != address for weight, address in self._addresses):
+            return False
+        self.decode.prepared(most, row_keys)
+        begin.replay(source)
+        return True
+
+    def begin(self, model: Any, source: Any) -> None:
+        """Read the sources, and start over."""
         decode = self.decode
         if self._step is None:
             with self._capturing.eagerly():
@@ -130,19 +147,23 @@ class _CapturedDecode:
                     decode.begin(model, source)
                     decode.step(model)
             self._step = self._capturing.capture(lambda: decode.step(model))
-        shape = tuple((part.shape, part.dtype) for part in _tensors(source))
-        begin = self._begins.setdefault(shape, _Begin())
-        self._begins.move_to_end(shape)
+        begin = self._begins.setdefault(_shapes(source), _Begin())
+        self._begins.move_to_end(_shapes(source))
         if len(self._begins) > _MAX_SOURCES:
             self._begins.popitem(last=False)
         begin(decode, model, source, self._capturing)
+
+    def run(self, most: list[int]) -> list[list[Hypothesis]]:
+        """The texts of the sources that were read."""
+        if self._step is None:
+            raise RuntimeError("a decode runs after it began")
         for step in range(1, max(most) + 1):
             self._step.replay()
             if step % _LOOK_EVERY == 0:
-                self._over.send(decode.search.over.all())
+                self._over.send(self.decode.search.over.all())
             elif step > _LOOK_EVERY and step % _LOOK_EVERY == _LOOK_AHEAD and bool(self._over.wait()):
                 break
-        return decode.search.texts(range(len(most)))
+        return self.decode.search.texts(range(len(most)))
 
 
 class _Begin:
@@ -166,7 +187,18 @@ class _Begin:
                 torch.cuda.synchronize()
         if self._graph is None:
             decode.begin(model, source)
-            return
+        else:
+            self.replay(source)
+
+    @property
+    def captured(self) -> bool:
+        """Whether no module is called."""
+        return self._graph is not None
+
+    def replay(self, source: Any) -> None:
+        """Read these sources as they were captured."""
+        if self._graph is None:
+            raise RuntimeError("nothing was captured")
         for buffer, new in zip(_tensors(self._source), _tensors(source), strict=True):
             buffer.copy_(new, non_blocking=True)
         self._graph.replay()
@@ -188,6 +220,11 @@ def _named(source: Any) -> list[tuple[str, Tensor]]:
 
 def _tensors(source: Any) -> list[Tensor]:
     return [part for _, part in _named(source)]
+
+
+def _shapes(source: Any) -> Hashable:
+    """What sources that are read alike have in common."""
+    return tuple((part.shape, part.dtype) for part in _tensors(source))
 
 
 def _shape(source: Any) -> tuple[Hashable, ...]:
