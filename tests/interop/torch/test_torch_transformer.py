@@ -2,6 +2,7 @@
 
 import copy
 import random
+import warnings
 from typing import Any
 
 import pytest
@@ -316,6 +317,18 @@ def test_custom_parts_are_taken_as_they_are():
     model = ours.Transformer(8, 2, custom_encoder=Same(), custom_decoder=Same())
     x = torch.randn(5, 2, 8)
     assert torch.equal(model(x, x), x)
+    theirs = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 1, enable_nested_tensor=False)
+    model = ours.Transformer(8, 2, 1, 1, 12, custom_encoder=theirs)
+    assert type(theirs) is nn.TransformerEncoder
+    assert type(theirs.layers[0].self_attn) is nn.MultiheadAttention  # type: ignore[union-attr]
+    assert type(model.decoder.layers[0].self_attn) is ours.MultiheadAttention  # type: ignore[union-attr]
+
+
+def test_making_a_model_warns_of_no_fast_path():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours.Transformer(8, 2, 1, 1, 12)
+        ours.TransformerEncoder(ours.TransformerEncoderLayer(9, 3, norm_first=True), 2)
 
 
 @pytest.mark.parametrize(

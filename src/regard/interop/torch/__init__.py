@@ -7,12 +7,16 @@
 Torch's mask polarity (True is hidden) lives here and nowhere else.
 """
 
-from regard.interop.torch.decoder import TransformerDecoder, TransformerDecoderLayer
-from regard.interop.torch.encoder import TransformerEncoder, TransformerEncoderLayer
 from regard.interop.torch.functional import multi_head_attention_forward
 from regard.interop.torch.multihead import MultiheadAttention
 from regard.interop.torch.nan import strict_nan
-from regard.interop.torch.transformer import Transformer
+from regard.interop.torch.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
     "MultiheadAttention",

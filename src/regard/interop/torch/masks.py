@@ -108,13 +108,6 @@ def is_causal_mask(mask: Tensor | None, hint: bool | None, size: int | None) -> 
     return bool((mask == ahead).all())
 
 
-def square_subsequent_mask(
-    sz: int, device: torch.device | None = None, dtype: torch.dtype | None = None
-) -> Tensor:
-    """The causal mask as torch adds it: −∞ ahead of the diagonal, 0 elsewhere."""
-    return torch.full((sz, sz), -torch.inf, device=device, dtype=dtype).triu(1)
-
-
 def _check_pairs(pairs: Tensor, calls: int, queries: int, keys: int) -> None:
     wanted = (queries, keys) if pairs.ndim == 2 else (calls, queries, keys)
     if pairs.shape != wanted:
