@@ -20,10 +20,10 @@ from playwright.sync_api import sync_playwright
 
 from regard.attention.masks import causal
 from regard.attention.multihead import MultiHeadAttention
-from regard.sight.explorer.exhibit import Exhibit
+from regard.sight.explorer.example import Example
 from regard.sight.explorer.export import export
 from regard.sight.explorer.serving import serve
-from regard.sight.explorer.watched import exhibit_of
+from regard.sight.explorer.watched import example_of
 from regard.sight.watch import watch
 
 LENGTHS = (32, 4096, 32_768)
@@ -50,7 +50,7 @@ class Stack(torch.nn.Module):
         return x
 
 
-def exhibit(tokens: int, *, layers: int = 2, heads: int = 4, width: int = 256) -> Exhibit:
+def example(tokens: int, *, layers: int = 2, heads: int = 4, width: int = 256) -> Example:
     """A text of so many tokens, read by a random model."""
     torch.manual_seed(0)
     place = torch.arange(tokens)[:, None] * torch.exp(-torch.arange(width // 2) * 9.2 / (width // 2))
@@ -58,10 +58,10 @@ def exhibit(tokens: int, *, layers: int = 2, heads: int = 4, width: int = 256) -
     model = Stack(layers, heads, width).eval()
     with torch.no_grad(), watch(model) as seen:
         model(vectors[None])
-    return exhibit_of(seen, [f" word{n}" for n in range(tokens)], name=f"{tokens:,} tokens")
+    return example_of(seen, [f" word{n}" for n in range(tokens)], name=f"{tokens:,} tokens")
 
 
-def visited(browser: Any, shown: Exhibit) -> dict[str, Any]:
+def visited(browser: Any, shown: Example) -> dict[str, Any]:
     """First paints and exact maps of several visits, each to a server of its own; gaps between frames of the last."""
     first, exact, gaps = [], [], []
     for visit in range(VISITS):
@@ -112,13 +112,13 @@ def main() -> None:
     about = machine()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
-        export([exhibit(256, layers=12, heads=12, width=768)], path)
+        export([example(256, layers=12, heads=12, width=768)], path)
         size = path.stat().st_size / 1e6
     rows = {}
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for tokens in LENGTHS:
-            rows[tokens] = visited(browser, exhibit(tokens))
+            rows[tokens] = visited(browser, example(tokens))
         browser.close()
     lines = [
         "# The explorer in a browser",

@@ -17,10 +17,10 @@ import torch
 from PIL import Image
 
 import regard
-from regard.sight.explorer.exhibit import Exhibit
-from regard.sight.explorer.runs import exhibit_of_run
+from regard.sight.explorer.example import Example
+from regard.sight.explorer.runs import example_of_run
 from regard.sight.explorer.serving import serve
-from regard.sight.explorer.watched import exhibit_of
+from regard.sight.explorer.watched import example_of
 
 FOLDER = Path(__file__).parent / "explorer"
 SIZE = {"width": 1200, "height": 720}
@@ -32,7 +32,7 @@ TEXT = (
 )
 
 
-def pretrained(text: str) -> Exhibit:
+def pretrained(text: str) -> Example:
     """A sentence encoder that many use, reading."""
     theirs: Any = importlib.import_module(
         "transformers"
@@ -48,26 +48,26 @@ def pretrained(text: str) -> Exhibit:
     with torch.no_grad(), regard.watch(model) as seen:
         model(**batch)
     tokens = [word[2:] if word.startswith("##") else f" {word}" for word in words]
-    return exhibit_of(seen, tokens, name="MiniLM reads about a bank")
+    return example_of(seen, tokens, name="MiniLM reads about a bank")
 
 
 def draw(demo: str, digits: str, digit: str) -> None:
     """Every view, each on what shows it best."""
     playwright: Any = importlib.import_module("playwright.sync_api")
     source = "nine hundred and ninety-nine"
-    translation = exhibit_of_run(regard.load(demo), source, beam=4, name="demo")
+    translation = example_of_run(regard.load(demo), source, beam=4, name="demo")
     FOLDER.mkdir(exist_ok=True)
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
 
         def shot(
             name: str,
-            exhibits: list[Exhibit],
+            examples: list[Example],
             view: str,
             act: Callable[[Any], None] | None = None,
             height: int = SIZE["height"],
         ) -> None:
-            with serve(exhibits, title="regard", browser=False) as showing:
+            with serve(examples, title="regard", browser=False) as showing:
                 page = browser.new_page(viewport={**SIZE, "height": height})
                 page.goto(f"{showing.url}&{view}")
                 page.wait_for_timeout(2500)
@@ -83,7 +83,7 @@ def draw(demo: str, digits: str, digit: str) -> None:
         cross = next(i for i, panel in enumerate(translation.panels) if panel.layer.name == "decoder.1.cross")
         here = f"layer={cross}&heads=1"
         shot(
-            "demo", [exhibit_of_run(regard.load(demo), source, name="demo")], "view=text&layer=5", height=430
+            "demo", [example_of_run(regard.load(demo), source, name="demo")], "view=text&layer=5", height=430
         )
         shot("atlas", [encoder], "view=atlas")
         shot("map", [sentence], "view=map&layer=0&heads=1&query=14&key=2")
@@ -96,7 +96,7 @@ def draw(demo: str, digits: str, digit: str) -> None:
             lambda page: _switch_off(page, "decoder.1.attention", 2),
         )
         shot("compare", [encoder], "view=compare&layer=2&heads=3&other=0_3_0_5")
-        picture = exhibit_of_run(regard.load(digits), digit, name="digits")
+        picture = example_of_run(regard.load(digits), digit, name="digits")
         shot("picture", [picture], "view=picture&layer=3&heads=1&query=0", _in_colours)
         browser.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from browser.visiting import Visit
 
-from regard.sight.explorer.exhibit import Exhibit
+from regard.sight.explorer.example import Example
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE = 600_000  # milliseconds: a safety net, not a check; on a busy machine everything takes its time
@@ -72,12 +72,12 @@ def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
 
 @pytest.fixture
 def served() -> Iterator[Callable[..., str]]:
-    """Serve exhibits; the address with a view chosen."""
+    """Serve examples; the address with a view chosen."""
     serving = pytest.importorskip("regard.sight.explorer.serving")
     showings: list[Any] = []
 
-    def address(*exhibits: Exhibit, at: str = "") -> str:
-        showings.append(serving.serve(exhibits, browser=False))
+    def address(*examples: Example, at: str = "") -> str:
+        showings.append(serving.serve(examples, browser=False))
         return showings[-1].url + (f"&{at}" if at else "")
 
     yield address
@@ -87,12 +87,12 @@ def served() -> Iterator[Callable[..., str]]:
 
 @pytest.fixture
 def exported(tmp_path: Path) -> Callable[..., str]:
-    """Export exhibits to a file; its address with a view chosen."""
+    """Export examples to a file; its address with a view chosen."""
     from regard.sight.explorer.export import export
 
-    def address(*exhibits: Exhibit, at: str = "") -> str:
+    def address(*examples: Example, at: str = "") -> str:
         path = tmp_path / "page.html"
-        export(exhibits, path)
+        export(examples, path)
         return path.as_uri() + (f"#{at}" if at else "")
 
     return address

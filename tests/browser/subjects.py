@@ -14,10 +14,10 @@ from regard.models.fusion import Fusion, FusionConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.answering import Labeller, Translator
 from regard.runs.inputs import PairReader, PictureReader, SoundReader
-from regard.sight.explorer.exhibit import Exhibit, Picture
-from regard.sight.explorer.pair_view import Fusing
-from regard.sight.explorer.translations import Translating
-from regard.sight.explorer.watched import exhibit_of
+from regard.sight.explorer.classifier_view import ClassifierView
+from regard.sight.explorer.example import Example, Picture
+from regard.sight.explorer.generation_view import GenerationView
+from regard.sight.explorer.watched import example_of
 from regard.sight.watch import watch
 
 WORDS = [
@@ -69,15 +69,15 @@ def _vectors(count: int) -> Tensor:
     return 2 * torch.cat([place.sin(), place.cos()], -1) + torch.randn(count, 32)
 
 
-def text(count: int = 40, tokens: list[str] | None = None) -> Exhibit:
+def text(count: int = 40, tokens: list[str] | None = None) -> Example:
     """A text read by causal self-attention."""
     model = Reader()
     with torch.no_grad(), watch(model) as seen:
         model(_vectors(count)[None])
-    return exhibit_of(seen, tokens or tokens_of(count), name=f"{count} tokens")
+    return example_of(seen, tokens or tokens_of(count), name=f"{count} tokens")
 
 
-def translation(beam: int = 3) -> Exhibit:
+def translation(beam: int = 3) -> Example:
     """An untrained translator: what it writes is nonsense, and every part of it is there."""
     lines = ["the old house by the sea", "the house", "an old sea", "see the old house"]
     own = Tokenizer.train(lines, kind="word", size=60)
@@ -87,22 +87,22 @@ def translation(beam: int = 3) -> Exhibit:
     while True:  # some of them have nothing to say
         translator = Translator(Transformer(config).eval(), {"source": own})
         translator.decoding = replace(translator.decoding, longest=1.0, extra=0)
-        made = Translating(translator=translator, source="the old house by the sea", beam=beam).look({}, [])
+        made = GenerationView(loaded=translator, given="the old house by the sea", beam=beam).look({}, [])
         if all(len(output.steps or ()) > 3 for output in made.outputs or ()):
             return made
 
 
-def picture() -> Exhibit:
+def picture() -> Example:
     """Patches of a picture and one more token."""
     y, x = np.mgrid[0:56, 0:56]
     pixels = np.stack([4 * x, 4 * y, 2 * (x + y)], -1).astype(np.uint8)
     model = Reader(forwards=True)
     with torch.no_grad(), watch(model) as seen:
         model(_vectors(50)[None])
-    return exhibit_of(seen, image=pixels, grid=(7, 7), name="a picture")
+    return example_of(seen, image=pixels, grid=(7, 7), name="a picture")
 
 
-def sound() -> Exhibit:
+def sound() -> Example:
     """Frames of a spectrogram: a picture one row of patches high, that has a length in seconds."""
     bands, frames = np.mgrid[0:80, 0:120]
     loud = 127 + 127 * np.sin(bands / 9 + frames / 14)
@@ -110,12 +110,12 @@ def sound() -> Exhibit:
     model = Reader(forwards=True)
     with torch.no_grad(), watch(model) as seen:
         model(_vectors(60)[None])
-    made = exhibit_of(seen, image=pixels, grid=(1, 60), name="a sound")
+    made = example_of(seen, image=pixels, grid=(1, 60), name="a sound")
     sides = tuple(replace(side, seconds=1.2) if isinstance(side, Picture) else side for side in made.sides)
     return replace(made, sides=sides, kind="sound")
 
 
-def senses() -> Exhibit:
+def senses() -> Example:
     """A picture and a recording, each asking the other, of an untrained classifier."""
     config = FusionConfig(
         channels=1,
@@ -130,12 +130,12 @@ def senses() -> Exhibit:
     )
     reader = PairReader(PictureReader((8, 8), 1), SoundReader(config))
     sorter = Labeller(Fusion(config).eval(), reader, ["different", "same"])
-    return Fusing(labeller=sorter, given=(torch.rand(1, 8, 8), torch.rand(1600) - 0.5)).look({}, [])
+    return ClassifierView(labeller=sorter, given=(torch.rand(1, 8, 8), torch.rand(1600) - 0.5)).look({}, [])
 
 
-def weights(exhibit: Exhibit, layer: int, head: int, entry: int = 0) -> Tensor:
+def weights(example: Example, layer: int, head: int, entry: int = 0) -> Tensor:
     """softmax(QKᵀ/√d) written out in float64; NaN where a query may not look."""
-    call = exhibit.panels[layer].call(entry, [head])
+    call = example.panels[layer].call(entry, [head])
     query, key = call.query.double().squeeze(), call.key.double().squeeze()
     scores = query @ key.T / math.sqrt(query.shape[-1])
     hidden = torch.zeros_like(scores, dtype=torch.bool)
@@ -152,16 +152,16 @@ class Attending(torch.nn.Module):
         return torch.nn.functional.scaled_dot_product_attention(query, key, key, is_causal=True)
 
 
-def broken(count: int = 20, *, queries: tuple[int, ...] = (7, 8), value: float = math.nan) -> Exhibit:
+def broken(count: int = 20, *, queries: tuple[int, ...] = (7, 8), value: float = math.nan) -> Example:
     """A text where some queries of head 1 are not made of numbers."""
     model, asked = Attending(), 2 * torch.randn(1, 3, count, 8)
     asked[0, 1, list(queries), 3] = value
     with torch.no_grad(), watch(model) as seen:
         model(asked, torch.randn(1, 3, count, 8))
-    return exhibit_of(seen, tokens_of(count), name="broken")
+    return example_of(seen, tokens_of(count), name="broken")
 
 
-def broken_picture() -> Exhibit:
+def broken_picture() -> Example:
     """Patches of a picture, some of which look nowhere that is a number."""
     pixels = np.full((56, 56, 3), 180, dtype=np.uint8)
     x = _vectors(49)[None]
@@ -169,4 +169,4 @@ def broken_picture() -> Exhibit:
     model = Reader()
     with torch.no_grad(), watch(model) as seen:
         model(x)
-    return exhibit_of(seen, image=pixels, grid=(7, 7), name="a broken picture")
+    return example_of(seen, image=pixels, grid=(7, 7), name="a broken picture")

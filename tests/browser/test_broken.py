@@ -38,8 +38,8 @@ def saved(made: Visit, kind: str) -> str:
 @pytest.mark.parametrize("how", ["served", "exported"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_map_shows_and_names_it(how: str, value: float, visit: Open, request: Any) -> None:
-    exhibit = broken(queries=(7,), value=value)
-    made = visit(request.getfixturevalue(how)(exhibit, at="view=map&heads=1&theme=light&query=7&key=2"))
+    example = broken(queries=(7,), value=value)
+    made = visit(request.getfixturevalue(how)(example, at="view=map&heads=1&theme=light&query=7&key=2"))
     made.page.get_by_role("status").filter(has_text="hatched: not a number").wait_for()
     assert hatched(made, ".stage canvas") > 100
     stage = made.page.get_by_role("application")
@@ -116,8 +116,8 @@ def test_averaged_heads_say_whose_entropy_is_shown(visit: Open, served: Serve) -
 
 
 def test_an_exported_map_is_not_called_exact(visit: Open, exported: Callable[..., str]) -> None:
-    for exhibit in (text(9), text(200)):
-        made = visit(exported(exhibit, at="view=map&heads=0"))
+    for example in (text(9), text(200)):
+        made = visit(exported(example, at="view=map&heads=0"))
         state = made.page.get_by_role("status")
         made.until(lambda: re.search("levels|precision", state.inner_text()))  # noqa: B023
         assert "exact" not in state.inner_text()

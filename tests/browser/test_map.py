@@ -36,9 +36,9 @@ def pointed(made: Visit, x: float, y: float) -> tuple[int, int, float]:
 def test_what_it_reads_out_and_how_it_colours_are_the_weights(
     how: str, visit: Open, request: pytest.FixtureRequest
 ) -> None:
-    exhibit = text()
-    exact = weights(exhibit, 1, 2)
-    made = visit(request.getfixturevalue(how)(exhibit, at="view=map&layer=1&heads=2&theme=light"))
+    example = text()
+    exact = weights(example, 1, 2)
+    made = visit(request.getfixturevalue(how)(example, at="view=map&layer=1&heads=2&theme=light"))
     made.until_exact()
     box = made.page.get_by_role("application").bounding_box()
     seen = set()
@@ -66,9 +66,9 @@ def test_what_it_reads_out_and_how_it_colours_are_the_weights(
 
 
 def test_zooming_in_reaches_single_tokens_and_their_names(visit: Open, served: Serve) -> None:
-    exhibit = text(700)
-    exact = weights(exhibit, 0, 1)
-    made = visit(served(exhibit, at="view=map&heads=1"))
+    example = text(700)
+    exact = weights(example, 0, 1)
+    made = visit(served(example, at="view=map&heads=1"))
     made.until_exact()
     box = made.page.get_by_role("application").bounding_box()
     x, y = box["x"] + 0.3 * box["width"], box["y"] + 0.6 * box["height"]
@@ -101,9 +101,9 @@ def test_a_drag_moves_the_map_and_a_click_chooses_a_cell(visit: Open, served: Se
 
 
 def test_the_margins_are_the_entropy_and_the_received_mass(visit: Open, served: Serve) -> None:
-    exhibit = text(24)
-    exact = weights(exhibit, 0, 0).nan_to_num()
-    made = visit(served(exhibit, at="view=map&heads=0"))
+    example = text(24)
+    exact = weights(example, 0, 0).nan_to_num()
+    made = visit(served(example, at="view=map&heads=0"))
     made.until_exact()
 
     def said() -> list[float]:
@@ -118,9 +118,9 @@ def test_the_margins_are_the_entropy_and_the_received_mass(visit: Open, served: 
 
 
 def test_the_table_names_the_heaviest_keys(visit: Open, served: Serve) -> None:
-    exhibit = text(20)
-    exact = weights(exhibit, 1, 3).nan_to_num()
-    made = visit(served(exhibit, at="view=map&layer=1&heads=3"))
+    example = text(20)
+    exact = weights(example, 1, 3).nan_to_num()
+    made = visit(served(example, at="view=map&layer=1&heads=3"))
     made.page.get_by_role("button", name="table").click()
     rows = made.page.locator(".table tbody tr")
     rows.nth(19).wait_for()

@@ -12,7 +12,7 @@ from browser.subjects import picture, text, translation, weights
 from browser.visiting import Visit
 from PIL import Image
 
-from regard.sight.explorer.exhibit import Change
+from regard.sight.explorer.example import Change
 
 pytestmark = pytest.mark.slow
 
@@ -42,14 +42,14 @@ def test_pictures_of_each_view_are_pictures(view: str, visit: Open, served: Serv
 
 
 def test_what_was_touched_is_saved_with_what_became_of_it(visit: Open, served: Serve) -> None:
-    exhibit = translation()
-    made = visit(served(exhibit, at="view=touch"))
+    example = translation()
+    made = visit(served(example, at="view=touch"))
     made.page.get_by_role("switch", name="encoder.0.attention, head 1").click()
     made.page.locator(".changed").wait_for()
-    dropped = exhibit.subject.look({}, [Change(kind="drop", layer="encoder.0.attention", heads=(1,))])
+    dropped = example.subject.look({}, [Change(kind="drop", layer="encoder.0.attention", heads=(1,))])
     held = json.loads(saved(made, "JSON"))
     assert held["changes"] == [{"kind": "drop", "layer": "encoder.0.attention", "heads": [1]}]
-    assert held["answer"]["text"] == exhibit.outputs[0].text
+    assert held["answer"]["text"] == example.outputs[0].text
     assert held["touched"]["text"] == dropped.outputs[0].text
     assert held["touched"]["logprob"] == pytest.approx(dropped.entries[0].logprob, abs=1e-4)
     rows = list(csv.DictReader(io.StringIO(saved(made, "CSV").decode())))
@@ -67,17 +67,17 @@ def test_what_was_touched_is_saved_with_what_became_of_it(visit: Open, served: S
 
 
 def test_the_drawing_of_a_decode_holds_its_hypotheses_and_its_beam(visit: Open, served: Serve) -> None:
-    exhibit = translation()
-    made = visit(served(exhibit, at="view=decode"))
+    example = translation()
+    made = visit(served(example, at="view=decode"))
     made.until_said("step 1 of")
     drawn = ElementTree.fromstring(saved(made, "SVG").decode())
     words = " ".join(each.text or "" for each in drawn.iter("{http://www.w3.org/2000/svg}text"))
-    for entry in exhibit.entries:
+    for entry in example.entries:
         assert entry.name in words
     assert "fell out" in words
     rows = list(csv.DictReader(io.StringIO(saved(made, "CSV").decode())))
     fates = [row["its fate"] for row in rows if row["step"] == "1" and row["its fate"]]
-    assert fates == [branch.fate for branch in exhibit.search[0]]
+    assert fates == [branch.fate for branch in example.search[0]]
 
 
 def test_a_picture_lit_is_saved_as_it_is_shown(visit: Open, served: Serve) -> None:
@@ -88,9 +88,9 @@ def test_a_picture_lit_is_saved_as_it_is_shown(visit: Open, served: Serve) -> No
 
 
 def test_the_numbers_of_a_map_are_the_weights(visit: Open, served: Serve) -> None:
-    exhibit = text(20)
-    exact = weights(exhibit, 1, 2)
-    made = visit(served(exhibit, at="view=map&layer=1&heads=2"))
+    example = text(20)
+    exact = weights(example, 1, 2)
+    made = visit(served(example, at="view=map&layer=1&heads=2"))
     made.until_exact()
     rows = list(csv.DictReader(io.StringIO(saved(made, "CSV").decode())))
     assert len(rows) == 400

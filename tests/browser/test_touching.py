@@ -18,13 +18,13 @@ def answer(made: Visit) -> str:
 
 
 def test_a_head_is_switched_off_and_on_again(visit: Open, served: Serve) -> None:
-    exhibit = translation()
-    made = visit(served(exhibit, at="view=touch"))
+    example = translation()
+    made = visit(served(example, at="view=touch"))
     made.page.get_by_role("switch", name="encoder.0.attention, head 1").click()
     made.page.locator(".changed").wait_for()
-    from regard.sight.explorer.exhibit import Change
+    from regard.sight.explorer.example import Change
 
-    dropped = exhibit.subject.look({}, [Change(kind="drop", layer="encoder.0.attention", heads=(1,))])
+    dropped = example.subject.look({}, [Change(kind="drop", layer="encoder.0.attention", heads=(1,))])
     assert dropped.outputs[0].text in answer(made)
     assert made.page.locator(".do").get_by_text("head 1 switched off").count() == 1
     made.page.get_by_role("switch", name="encoder.0.attention, head 1").click()
@@ -32,11 +32,11 @@ def test_a_head_is_switched_off_and_on_again(visit: Open, served: Serve) -> None
 
 
 def test_the_input_is_edited(visit: Open, served: Serve) -> None:
-    exhibit = translation()
-    made = visit(served(exhibit, at="view=touch"))
+    example = translation()
+    made = visit(served(example, at="view=touch"))
     made.page.get_by_role("textbox", name="source").fill("see the old sea")
     made.page.locator(".changed").wait_for()
-    assert exhibit.subject.look({"source": "see the old sea"}, []).outputs[0].text in answer(made)
+    assert example.subject.look({"source": "see the old sea"}, []).outputs[0].text in answer(made)
     made.page.get_by_role("button", name="look at its attention").click()
     made.until_exact()
     assert made.page.locator(".touched").inner_text() == "touched: source edited"
@@ -67,8 +67,8 @@ def test_a_mistake_is_told_in_one_line_and_no_answer_is_left_beside_it(visit: Op
 
 def test_a_touched_exhibit_is_made_again_by_its_address(visit: Open, served: Serve) -> None:
     """After a reload, and on another server of the same model."""
-    exhibit = translation()
-    made = visit(served(exhibit, at="view=touch"))
+    example = translation()
+    made = visit(served(example, at="view=touch"))
     made.page.get_by_role("switch", name="encoder.0.attention, head 1").click()
     made.page.get_by_role("button", name="look at its attention").click()
     made.until_exact()
@@ -78,11 +78,11 @@ def test_a_touched_exhibit_is_made_again_by_its_address(visit: Open, served: Ser
     made.page.reload()
     made.until_exact()
     assert made.page.locator(".touched").inner_text() == title
-    other = visit(served(exhibit, text(9), at=kept))
+    other = visit(served(example, text(9), at=kept))
     other.until_exact()
     assert other.page.locator(".touched").inner_text() == title
     assert other.state()["exhibit"] == "2"
-    other = visit(served(exhibit, at=kept.replace("view=map", "view=touch")))
+    other = visit(served(example, at=kept.replace("view=map", "view=touch")))
     other.page.get_by_text("head 1 switched off").last.wait_for()
     assert other.page.get_by_role("switch", name="encoder.0.attention, head 1").get_attribute(
         "aria-checked"
@@ -90,8 +90,8 @@ def test_a_touched_exhibit_is_made_again_by_its_address(visit: Open, served: Ser
 
 
 def test_a_touched_exhibit_that_was_let_go_is_made_again(visit: Open, served: Serve) -> None:
-    exhibit = translation()
-    made = visit(served(exhibit, at="view=touch"))
+    example = translation()
+    made = visit(served(example, at="view=touch"))
     heads = [made.page.get_by_role("switch", name=f"encoder.1.attention, head {head}") for head in range(4)]
     for place in range(10):  # more than the eight that are kept
         heads[place % 4].click()
@@ -100,7 +100,7 @@ def test_a_touched_exhibit_that_was_let_go_is_made_again(visit: Open, served: Se
     titles = made.page.evaluate(TITLES)
     assert len(set(titles)) == len(titles)
     first = next(title for title in titles if "encoder.1.attention: head 0 switched off" in title)
-    made.page.get_by_label("Exhibit").select_option(label=first)
+    made.page.get_by_label("Example").select_option(label=first)
     made.page.get_by_role("tab", name="Map").click()
     made.until_exact()
     assert "head 0 switched off" in made.page.locator(".touched").inner_text()

@@ -7,13 +7,13 @@ import pytest
 from browser.subjects import picture, senses, sound, text, translation, weights
 from browser.visiting import Visit
 
-from regard.sight.explorer.exhibit import Exhibit
+from regard.sight.explorer.example import Example
 
 pytestmark = pytest.mark.slow
 
 Open = Callable[..., Visit]
 Serve = Callable[..., str]
-SUBJECTS: dict[str, Callable[[], Exhibit]] = {
+SUBJECTS: dict[str, Callable[[], Example]] = {
     "translation": translation,
     "text": lambda: text(4096),
     "image": picture,
@@ -61,8 +61,8 @@ def test_each_view_is_drawn(kind: str, visit: Open, served: Serve) -> None:
 
 
 def test_the_atlas_has_every_head_and_is_sorted_by_what_is_measured(visit: Open, served: Serve) -> None:
-    exhibit = text()
-    made = visit(served(exhibit))
+    example = text()
+    made = visit(served(example))
     heads = made.page.locator("button.head")
     assert heads.count() == 8
     for sort in ("entropy", "sink"):
@@ -71,7 +71,7 @@ def test_the_atlas_has_every_head_and_is_sorted_by_what_is_measured(visit: Open,
         said = [re.search(r"\.(\d)\n([\d.e−]+)", each) for each in heads.all_inner_texts()]
         numbers = [float(each[2].replace("−", "-")) for each in said if each]
         assert numbers == sorted(numbers, reverse=True)
-        exact = [weights(exhibit, layer, head).nan_to_num() for layer in range(2) for head in range(4)]
+        exact = [weights(example, layer, head).nan_to_num() for layer in range(2) for head in range(4)]
         if sort == "entropy":
             want = [(-each * each.clamp_min(1e-30).log()).sum(-1).mean().item() for each in exact]
         else:
@@ -83,9 +83,9 @@ def test_the_atlas_has_every_head_and_is_sorted_by_what_is_measured(visit: Open,
 
 
 def test_pointing_at_a_word_names_what_it_looks_at_and_who_looks_at_it(visit: Open, served: Serve) -> None:
-    exhibit = text(30)
-    exact = weights(exhibit, 1, 2).nan_to_num()
-    made = visit(served(exhibit, at="view=text&layer=1&heads=2&form=flow"))
+    example = text(30)
+    exact = weights(example, 1, 2).nan_to_num()
+    made = visit(served(example, at="view=text&layer=1&heads=2&form=flow"))
     word = made.page.locator("[data-place='12']")
     word.hover()
     said = made.until_said("is looked at by")
@@ -118,9 +118,9 @@ def test_lines_join_the_words_of_a_translation(visit: Open, served: Serve) -> No
 
 @pytest.mark.parametrize("kind", ["image", "sound"])
 def test_a_patch_that_is_clicked_lights_what_it_looks_at(kind: str, visit: Open, served: Serve) -> None:
-    exhibit = SUBJECTS[kind]()
-    exact = weights(exhibit, 1, 0)
-    made = visit(served(exhibit, at="view=picture&layer=1&heads=0"))
+    example = SUBJECTS[kind]()
+    exact = weights(example, 1, 0)
+    made = visit(served(example, at="view=picture&layer=1&heads=0"))
     made.until(lambda: painted(made))
     box = made.page.get_by_role("application").bounding_box()
     made.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 40)
@@ -131,9 +131,9 @@ def test_a_patch_that_is_clicked_lights_what_it_looks_at(kind: str, visit: Open,
 
 
 def test_decoding_is_stepped_through_and_every_hypothesis_has_its_own(visit: Open, served: Serve) -> None:
-    exhibit = translation()
-    made = visit(served(exhibit, at="view=decode"))
-    steps = exhibit.outputs[0].steps
+    example = translation()
+    made = visit(served(example, at="view=decode"))
+    steps = example.outputs[0].steps
     assert made.page.locator("button.step").count() == len(steps)
     made.until_said("step 1 of")
     made.page.keyboard.press("ArrowRight")
@@ -144,15 +144,15 @@ def test_decoding_is_stepped_through_and_every_hypothesis_has_its_own(visit: Ope
         assert f"{100 * probability:.0f} %" in shown or f"{100 * probability:.1f} %" in shown
     made.page.keyboard.press("ArrowDown")
     made.until(lambda: made.state().get("entry") == "1")
-    assert made.page.locator("button.step").count() == len(exhibit.outputs[1].steps)
+    assert made.page.locator("button.step").count() == len(example.outputs[1].steps)
 
 
 def test_one_sense_asks_another_from_where_it_is_clicked(visit: Open, served: Serve) -> None:
-    exhibit = senses()
-    names = [panel.layer.name for panel in exhibit.panels]
+    example = senses()
+    names = [panel.layer.name for panel in example.panels]
     layer = names.index("first_asks.blocks.0.cross")
-    exact = weights(exhibit, layer, 1)
-    made = visit(served(exhibit, at=f"view=picture&layer={layer}&heads=1"))
+    exact = weights(example, layer, 1)
+    made = visit(served(example, at=f"view=picture&layer={layer}&heads=1"))
     made.until(lambda: painted(made))
     box = made.page.locator(".asking canvas").bounding_box()
     made.page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + 0.4 * box["height"])
@@ -166,28 +166,28 @@ def test_one_sense_asks_another_from_where_it_is_clicked(visit: Open, served: Se
 
 
 def test_the_beam_is_shown_with_what_fell_out_of_it(visit: Open, served: Serve) -> None:
-    exhibit = translation()
-    assert exhibit.search is not None
-    made = visit(served(exhibit, at="view=decode&step=1"))
+    example = translation()
+    assert example.search is not None
+    made = visit(served(example, at="view=decode&step=1"))
     table = made.page.get_by_role("table", name="The beam at step 2")
     rows = table.locator("tbody tr")
-    assert rows.count() == len(exhibit.search[1])
-    for row, branch in zip(rows.all(), exhibit.search[1], strict=True):
+    assert rows.count() == len(example.search[1])
+    for row, branch in zip(rows.all(), example.search[1], strict=True):
         assert row.get_attribute("data-fate") == branch.fate
         shown = row.inner_text()
         assert branch.text in shown
         assert ("fell out" in shown) == (branch.fate == "fell")
         number = float(re.search(r"[−-]?\d+\.\d+", shown)[0].replace("−", "-"))
         assert number == pytest.approx(branch.logprob, rel=2e-3)
-    lead = next(branch.leads[-1] for branch in exhibit.search[1] if branch.leads and branch.leads[-1])
+    lead = next(branch.leads[-1] for branch in example.search[1] if branch.leads and branch.leads[-1])
     table.get_by_role("button", name=f"Hypothesis {lead + 1}").click()
     assert made.state()["entry"] == str(lead)
 
 
 def test_two_heads_are_compared_and_their_difference_is_named(visit: Open, served: Serve) -> None:
-    exhibit = text(30)
-    one, other = (weights(exhibit, 1, head).nan_to_num() for head in (1, 3))
-    made = visit(served(exhibit, at="view=compare&layer=1&heads=1&other=0_1_0_3"))
+    example = text(30)
+    one, other = (weights(example, 1, head).nan_to_num() for head in (1, 3))
+    made = visit(served(example, at="view=compare&layer=1&heads=1&other=0_1_0_3"))
     told = made.page.get_by_text("of their mass differently")
     told.wait_for()
     apart = 100 * (one - other).abs().sum(-1).mean().item() / 2

@@ -16,7 +16,7 @@ from sight.explorer.trained import translator
 
 from regard.cli import main
 from regard.cli.look import _draw
-from regard.sight.explorer.runs import exhibit_of_run
+from regard.sight.explorer.runs import example_of_run
 from regard.sight.pictures import overview
 
 
@@ -57,7 +57,7 @@ def test_every_kind_of_run_is_written_to_one_file(
     page = tmp_path / "page.html"
     assert ended("look", runs / run, *options, "--export", page) == 0
     manifest = manifest_of(page)
-    assert [exhibit["kind"] for exhibit in manifest["exhibits"]] == [kind]
+    assert [example["kind"] for example in manifest["exhibits"]] == [kind]
     assert manifest["title"] == run
 
 
@@ -65,7 +65,7 @@ def test_two_inputs_and_two_runs_are_four_exhibits(runs: Path, tmp_path: Path) -
     page = tmp_path / "page.html"
     other = runs / "numbers"
     assert ended("look", runs / "numbers", "one", "two", "--against", other, "--export", page) == 0
-    assert [exhibit["name"] for exhibit in manifest_of(page)["exhibits"]] == ["one", "two", "one", "two"]
+    assert [example["name"] for example in manifest_of(page)["exhibits"]] == ["one", "two", "one", "two"]
 
 
 def test_a_run_is_compared_with_its_own_checkpoints(runs: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_run_is_compared_with_its_own_checkpoints(runs: Path, tmp_path: Path) 
     file = next(kept.glob("step-00000002-*"))
     others = ["--against", kept / "step-2", "--against", file]
     assert ended("look", runs / "numbers", "one", *others, "--export", page) == 0
-    abouts = [exhibit["about"].split(" · ")[0] for exhibit in manifest_of(page)["exhibits"]]
+    abouts = [example["about"].split(" · ")[0] for example in manifest_of(page)["exhibits"]]
     assert abouts == [str(runs / "numbers"), *[f"step 2 of {runs / 'numbers'}"] * 2]
     assert ended("look", file, "one", "--export", page) == 0
     assert manifest_of(page)["exhibits"][0]["about"].startswith("step 2 of ")
@@ -95,18 +95,18 @@ def test_of_a_beam_the_answer_alone_is_drawn(tmp_path: Path, monkeypatch: pytest
         overview, "overview", lambda seen, **options: drawn.append(seen) or draw(seen, **options)
     )
     loaded, text = translator(beam=4), "two three one five"
-    several = exhibit_of_run(loaded, text, beam=4)
+    several = example_of_run(loaded, text, beam=4)
     for seed in range(7, 60):  # until longer hypotheses pad the answer
         if max(len(output.steps) for output in several.outputs) > len(several.outputs[0].steps):
             break
         torch.manual_seed(seed)
         for weight in loaded.model.parameters():
             torch.nn.init.normal_(weight, std=0.5)
-        several = exhibit_of_run(loaded, text, beam=4)
+        several = example_of_run(loaded, text, beam=4)
     else:
         raise LookupError("all hypotheses are of one length")
-    for exhibit in (several, exhibit_of_run(loaded, text, target=several.outputs[0].text)):
-        _draw(exhibit, [tmp_path / "a.png"])
+    for example in (several, example_of_run(loaded, text, target=several.outputs[0].text)):
+        _draw(example, [tmp_path / "a.png"])
     beam, alone = drawn
     assert beam.names == alone.names
     for name in beam.names:

@@ -10,7 +10,7 @@ from regard.cli.texts import Device, OwnKinds, own_kinds, pairs, run_folders, sa
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
-    from regard.sight.explorer.exhibit import Exhibit
+    from regard.sight.explorer.example import Example
 
 EXAMPLES = """
 regard look runs/numbers "two hundred and one"
@@ -74,7 +74,7 @@ def look(
     """See where a model looks: every layer and head, from the whole text down to single tokens."""
     from regard.runs.tensor_file import called
 
-    exhibits = (
+    examples = (
         _saved(what, inputs)
         if what.is_file() and called(what) is None
         else _of_runs(
@@ -88,23 +88,23 @@ def look(
         )
     )
     if png is not None or svg is not None:
-        _draw(exhibits[0], [path for path in (png, svg) if path is not None])
+        _draw(examples[0], [path for path in (png, svg) if path is not None])
     if export is not None:
         from regard.sight.explorer.export import export as write
 
-        write(exhibits, export, title=what.name)
+        write(examples, export, title=what.name)
         say(f"wrote {export} ({export.stat().st_size / 1e6:.1f} MB): open it in a browser")
     if export is None and png is None and svg is None:
-        _serve(exhibits, title=what.name, port=port, browser=browser)
+        _serve(examples, title=what.name, port=port, browser=browser)
 
 
-def _saved(path: Path, inputs: Sequence[str] | None) -> "list[Exhibit]":
-    from regard.sight.explorer.watched import exhibit_of
+def _saved(path: Path, inputs: Sequence[str] | None) -> "list[Example]":
+    from regard.sight.explorer.watched import example_of
     from regard.sight.seen import Seen
 
     if inputs:
         raise RegardError(f"{path} holds what was seen already: it takes no input")
-    return [exhibit_of(Seen.load(path), name=path.name)]
+    return [example_of(Seen.load(path), name=path.name)]
 
 
 def _of_runs(
@@ -116,9 +116,9 @@ def _of_runs(
     tokens: int,
     device: str | None,
     kinds: Sequence[str] | None = None,
-) -> "list[Exhibit]":
+) -> "list[Example]":
     from regard.runs.load import load
-    from regard.sight.explorer.runs import exhibit_of_run
+    from regard.sight.explorer.runs import example_of_run
 
     if not inputs:
         raise RegardError(f"{runs[0]}: give a text, or the file of a picture or a recording, to look at")
@@ -127,7 +127,7 @@ def _of_runs(
         loaded = load(run, device=device, kinds=own)
         wanted = pairs(inputs) if getattr(getattr(loaded, "reader", None), "what", "") == "pair" else inputs
         found += [
-            exhibit_of_run(loaded, given, target=target, beam=beam, more=tokens, name=_named(run))
+            example_of_run(loaded, given, target=target, beam=beam, more=tokens, name=_named(run))
             for given in wanted
         ]
     return found
@@ -143,23 +143,23 @@ def _named(run: Path) -> str:
     return f"{checkpoint.path.name.split('-')[0]} {checkpoint.step} of {checkpoint.path.parent.parent}"
 
 
-def _draw(exhibit: "Exhibit", paths: Sequence[Path]) -> None:
+def _draw(example: "Example", paths: Sequence[Path]) -> None:
     """Draw the first entry: of a beam, the answer. Longer hypotheses beside it pad its rows, so padding is cut off."""
     from regard.sight.layer import Layer
     from regard.sight.pictures.overview import overview
     from regard.sight.seen import Seen
 
-    shown = [Layer.of(panel.name or panel.layer.name, panel.call(0)) for panel in exhibit.panels]
-    picture = overview(Seen(shown), title=exhibit.name)
+    shown = [Layer.of(panel.name or panel.layer.name, panel.call(0)) for panel in example.panels]
+    picture = overview(Seen(shown), title=example.name)
     for path in paths:
         picture.write(path)
         say(f"wrote {path}")
 
 
-def _serve(exhibits: "Sequence[Exhibit]", *, title: str, port: int, browser: bool) -> None:
+def _serve(examples: "Sequence[Example]", *, title: str, port: int, browser: bool) -> None:
     from regard.sight.explorer.serving import serve
 
-    with serve(exhibits, title=title, port=port, browser=browser) as showing:
+    with serve(examples, title=title, port=port, browser=browser) as showing:
         say(f"exploring at {showing.url}\nto this machine alone; end with Ctrl-C")
         try:
             showing.wait()

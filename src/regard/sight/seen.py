@@ -139,9 +139,9 @@ class Seen:
         `.close()`.
         """
         from regard.sight.explorer.serving import serve
-        from regard.sight.explorer.watched import exhibit_of
+        from regard.sight.explorer.watched import example_of
 
-        shown = exhibit_of(self, tokens, memory=memory, image=image, grid=grid)
+        shown = example_of(self, tokens, memory=memory, image=image, grid=grid)
         return serve([shown], port=port, browser=browser)
 
     def export(
@@ -155,9 +155,9 @@ class Seen:
     ) -> None:
         """The explorer as one file, to be opened in any browser without a network and without Python."""
         from regard.sight.explorer.export import export
-        from regard.sight.explorer.watched import exhibit_of
+        from regard.sight.explorer.watched import example_of
 
-        export([exhibit_of(self, tokens, memory=memory, image=image, grid=grid)], path)
+        export([example_of(self, tokens, memory=memory, image=image, grid=grid)], path)
 
     def _repr_html_(self) -> str:
         from regard.sight.pictures.overview import html

@@ -6,10 +6,10 @@ from sight.explorer.trained import WORDS, describer, recurrent, translator
 
 from regard.data.batches import END, PAD, START, Pairs, Sequences
 from regard.runs.answering import Translator
+from regard.sight.explorer.axis_labels import spelled
 from regard.sight.explorer.beam_tree import FELL, Followed
-from regard.sight.explorer.exhibit import Branch, Change
-from regard.sight.explorer.runs import exhibit_of_run
-from regard.sight.explorer.spelling import spelled
+from regard.sight.explorer.example import Branch, Change
+from regard.sight.explorer.runs import example_of_run
 
 SOURCE = "two three one five"
 SIZE = 3
@@ -52,10 +52,10 @@ def text_of(tokens: tuple[int, ...]) -> str:
 
 def test_each_step_tells_what_it_kept_and_what_fell_out() -> None:
     loaded = translator(beam=SIZE)
-    exhibit = exhibit_of_run(loaded, SOURCE)
-    assert exhibit.search is not None
-    wanted = written_out(loaded, len(exhibit.search))
-    for found, expected in zip(exhibit.search, wanted, strict=True):
+    example = example_of_run(loaded, SOURCE)
+    assert example.search is not None
+    wanted = written_out(loaded, len(example.search))
+    for found, expected in zip(example.search, wanted, strict=True):
         assert [(branch.text, branch.fate) for branch in found] == [
             (text_of(tokens), fate) for tokens, _, fate in expected
         ]
@@ -66,10 +66,10 @@ def test_each_step_tells_what_it_kept_and_what_fell_out() -> None:
 
 def test_a_branch_knows_the_texts_it_leads_to_and_how_long_it_lasted() -> None:
     loaded = translator(beam=SIZE)
-    exhibit = exhibit_of_run(loaded, SOURCE)
-    assert exhibit.search is not None
+    example = example_of_run(loaded, SOURCE)
+    assert example.search is not None
     finals = [one.text for one in loaded.hypotheses([SOURCE], count=SIZE)[0]]
-    for number, step in enumerate(exhibit.search):
+    for number, step in enumerate(example.search):
         for branch in step:
             begun = [
                 place
@@ -84,7 +84,7 @@ def test_a_branch_knows_the_texts_it_leads_to_and_how_long_it_lasted() -> None:
                 assert list(branch.leads) == begun
             kept = [
                 later
-                for later, others in enumerate(exhibit.search)
+                for later, others in enumerate(example.search)
                 if later >= number and any(_goes_on(branch, other) for other in others)
             ]
             assert branch.until == (number if branch.fate != "lives" else max(kept))
@@ -102,23 +102,23 @@ def test_following_changes_no_answer() -> None:
 
 def test_a_changed_model_is_followed_in_its_own_search() -> None:
     loaded = translator(beam=SIZE)
-    exhibit = exhibit_of_run(loaded, SOURCE)
+    example = example_of_run(loaded, SOURCE)
     change = Change(kind="forbid", layer="decoder.0.cross", queries=(0,), keys=(0, 1, 2))
-    assert exhibit.subject is not None
-    touched = exhibit.subject.look({}, [change])
+    assert example.subject is not None
+    touched = example.subject.look({}, [change])
     assert touched.search is not None
-    assert exhibit.search is not None
-    assert touched.search[0][0].logprob != pytest.approx(exhibit.search[0][0].logprob, abs=1e-6)
+    assert example.search is not None
+    assert touched.search[0][0].logprob != pytest.approx(example.search[0][0].logprob, abs=1e-6)
 
 
 def test_without_a_beam_there_is_no_search_to_tell() -> None:
-    assert exhibit_of_run(recurrent(), SOURCE).search is None
-    assert exhibit_of_run(translator(), SOURCE, target="two").search is None
-    told = exhibit_of_run(translator(beam=2), SOURCE).manifest(0)["answer"]["search"]
+    assert example_of_run(recurrent(), SOURCE).search is None
+    assert example_of_run(translator(), SOURCE, target="two").search is None
+    told = example_of_run(translator(beam=2), SOURCE).manifest(0)["answer"]["search"]
     assert set(told[0][0]) == {"text", "token", "logprob", "fate", "leads", "until"}
 
 
 def test_of_a_picture_the_search_is_told_too() -> None:
-    search = exhibit_of_run(describer(), torch.rand(1, 8, 12)).search
+    search = example_of_run(describer(), torch.rand(1, 8, 12)).search
     assert search is not None
     assert sum(branch.fate != "fell" for branch in search[0]) == 2

@@ -13,13 +13,13 @@ from sight.explorer.test_server import TILE, address, ask
 
 from regard.sight.explorer import connections
 from regard.sight.explorer.serving import Showing, serve
-from regard.sight.explorer.watched import exhibit_of
+from regard.sight.explorer.watched import example_of
 
 
 @pytest.fixture
 def showing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Showing]:
     monkeypatch.setattr(connections, "PATIENCE", 0.5)
-    with serve([exhibit_of(seen_of(9))], browser=False) as made:
+    with serve([example_of(seen_of(9))], browser=False) as made:
         yield made
 
 

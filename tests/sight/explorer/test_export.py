@@ -17,11 +17,10 @@ from regard.attention.biases import ALiBi
 from regard.attention.call import Call
 from regard.attention.masks import Mask, causal, keep, lengths, window
 from regard.errors import RegardError
-from regard.sight.explorer import embedded_layers
-from regard.sight.explorer.embedded_layers import embedded
-from regard.sight.explorer.export import exported
-from regard.sight.explorer.packs import unpack
-from regard.sight.explorer.watched import exhibit_of
+from regard.sight.explorer import export as export_module
+from regard.sight.explorer.export import embedded, exported
+from regard.sight.explorer.payload import unpack
+from regard.sight.explorer.watched import example_of
 
 MASKS: dict[str, Mask | None] = {
     "none": None,
@@ -104,7 +103,7 @@ def test_what_a_page_cannot_compute_becomes_maps_and_says_so() -> None:
 
 
 def test_too_much_for_a_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_layers, "_MOST", 1000)
+    monkeypatch.setattr(export_module, "_MAX_PAIRS", 1000)
     call = Call(torch.randn(1, 4, 41, 2), torch.randn(1, 4, 41, 2), causal(), ALiBi(4))
     with pytest.raises(RegardError, match=r"too much for a file: .* seen.show"):
         embedded(call, cross=False)
@@ -147,30 +146,30 @@ HOSTILE = [
 
 def test_a_file_holds_the_manifest_and_a_pack_for_every_layer() -> None:
     tokens = [*HOSTILE, "a", "b"]
-    page = Scripts(exported([exhibit_of(seen_of(len(tokens), batch=2), tokens)], title="t</title>"))
+    page = Scripts(exported([example_of(seen_of(len(tokens), batch=2), tokens)], title="t</title>"))
     manifest = json.loads(page.found["regard-data"])["manifest"]
     assert manifest["mode"] == "exported"
     assert manifest["title"] == "t</title>"
-    exhibit = manifest["exhibits"][0]
-    assert exhibit["sides"][0]["tokens"][1] == tokens
-    assert exhibit["can"] == {"touch": False, "input": [], "importance": False}
+    example = manifest["exhibits"][0]
+    assert example["sides"][0]["tokens"][1] == tokens
+    assert example["can"] == {"touch": False, "input": [], "importance": False}
     names = {name for name in page.found if name.startswith("pack:")}
     assert names == {f"pack:layer/0/{layer}/{entry}" for layer in range(2) for entry in range(2)}
     for name in names:
         header, _ = unpack(gzip.decompress(base64.b64decode(page.found[name])))
         assert header["band"] == [None, 0]
-    assert all(form["kind"] in ("qk", "maps") for layer in exhibit["layers"] for form in layer["form"])
+    assert all(form["kind"] in ("qk", "maps") for layer in example["layers"] for form in layer["form"])
 
 
 def test_a_file_forbids_itself_everything_but_its_own_script() -> None:
-    (policy,) = Scripts(exported([exhibit_of(seen_of(4))])).policies
+    (policy,) = Scripts(exported([example_of(seen_of(4))])).policies
     assert "default-src 'none'" in policy
     assert "connect-src 'none'" in policy
     assert "unsafe" not in policy
 
 
 def test_nothing_of_a_file_comes_from_elsewhere() -> None:
-    page = exported([exhibit_of(seen_of(4))])
+    page = exported([example_of(seen_of(4))])
     for word in ("https://", "http://", "//cdn", "@import"):
         outside = [page[at : at + 60] for at in range(len(page)) if page.startswith(word, at)]
         assert all("www.w3.org" in each for each in outside), outside  # names of formats, never fetched
@@ -178,7 +177,7 @@ def test_nothing_of_a_file_comes_from_elsewhere() -> None:
 
 def test_a_picture_comes_along() -> None:
     pixels = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
-    page = Scripts(exported([exhibit_of(seen_of(7), image=pixels, grid=(2, 3))]))
+    page = Scripts(exported([example_of(seen_of(7), image=pixels, grid=(2, 3))]))
     _, arrays = unpack(gzip.decompress(base64.b64decode(page.found["pack:media/0/0/0"])))
     np.testing.assert_array_equal(arrays["pixels"], pixels)
 
@@ -197,7 +196,7 @@ def test_a_file_says_which_queries_give_no_number(kind: str) -> None:
 
 def test_half_a_character_in_a_token_is_written() -> None:
     tokens = ["\ud83d", *"abcdefgh"]
-    page = exported([exhibit_of(seen_of(9), tokens)])
+    page = exported([example_of(seen_of(9), tokens)])
     page.encode()
     held = re.search(r'id="regard-data">(.*?)</script>', page, re.DOTALL)
     assert held

@@ -1,4 +1,4 @@
-"""The server answers the page served by it, and nobody else. Asked over real sockets."""
+"""The server answers the page served by it, and no other. Asked over real sockets."""
 
 import gzip
 import http.client
@@ -11,16 +11,16 @@ import pytest
 from sight.explorer.small import seen_of
 
 from regard.errors import RegardError
-from regard.sight.explorer.packs import unpack
+from regard.sight.explorer.payload import unpack
 from regard.sight.explorer.serving import Showing, serve
-from regard.sight.explorer.watched import exhibit_of
+from regard.sight.explorer.watched import example_of
 
 TILE = "/api/tile?exhibit=0&layer=0&entry=0&heads=0&down=0&across=0&row=0&column=0&exact=1"
 
 
 @pytest.fixture(scope="module")
 def showing() -> Iterator[Showing]:
-    with serve([exhibit_of(seen_of(9), ["<script>alert(1)</script>", *"abcdefgh"])], browser=False) as made:
+    with serve([example_of(seen_of(9), ["<script>alert(1)</script>", *"abcdefgh"])], browser=False) as made:
         yield made
 
 
@@ -58,10 +58,10 @@ def error(answer: tuple[int, dict[str, str], bytes]) -> str:
 def test_the_manifest_tells_tokens_as_they_are(showing: Showing) -> None:
     status, _, body = ask(showing, "/api/manifest")
     assert status == 200
-    exhibit = json.loads(body)["exhibits"][0]
-    assert exhibit["sides"][0]["tokens"][0][0] == "<script>alert(1)</script>"
-    assert [layer["name"] for layer in exhibit["layers"]] == ["first", "second"]
-    assert exhibit["can"] == {"touch": False, "input": [], "importance": False}
+    example = json.loads(body)["exhibits"][0]
+    assert example["sides"][0]["tokens"][0][0] == "<script>alert(1)</script>"
+    assert [layer["name"] for layer in example["layers"]] == ["first", "second"]
+    assert example["can"] == {"touch": False, "input": [], "importance": False}
 
 
 def test_a_question_is_answered_with_a_compressed_pack(showing: Showing) -> None:
@@ -130,12 +130,12 @@ def test_no_address_made_of_the_host_leads_past_the_token(host: str) -> None:
 def test_half_a_character_in_a_token_is_told() -> None:
     """Python holds what UTF-8 does not: a token cut within a surrogate pair."""
     tokens = ["\ud83d", "\ude00", "😀", *"abcdef"]
-    with serve([exhibit_of(seen_of(9), tokens, name="half \udfff")], browser=False) as made:
+    with serve([example_of(seen_of(9), tokens, name="half \udfff")], browser=False) as made:
         status, _, body = ask(made, "/api/manifest")
     assert status == 200
-    exhibit = json.loads(body)["exhibits"][0]
-    assert exhibit["sides"][0]["tokens"][0] == tokens
-    assert exhibit["name"] == "half \udfff"
+    example = json.loads(body)["exhibits"][0]
+    assert example["sides"][0]["tokens"][0] == tokens
+    assert example["name"] == "half \udfff"
 
 
 def test_the_page_itself_may_ask(showing: Showing) -> None:
@@ -254,12 +254,12 @@ def test_a_touch_from_elsewhere_runs_nothing(showing: Showing) -> None:
 
 
 def test_a_head_named_many_times_is_asked_once(showing: Showing, monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.sight.explorer.answers import PageAnswers
+    from regard.sight.explorer.session import Session
 
     asked: list[int] = []
-    tile = PageAnswers._tile
+    tile = Session._tile
     monkeypatch.setattr(
-        PageAnswers, "_tile", lambda self, head, *rest: asked.append(head.head) or tile(self, head, *rest)
+        Session, "_tile", lambda self, head, *rest: asked.append(head.head) or tile(self, head, *rest)
     )
     assert ask(showing, TILE.replace("heads=0", "heads=" + ",".join("1" * 2000)))[0] == 200
     assert asked == [1]
@@ -281,12 +281,12 @@ def test_it_listens_on_this_machine_alone(showing: Showing) -> None:
 
 
 def test_two_starts_have_two_tokens_and_a_closed_one_is_silent() -> None:
-    exhibit = exhibit_of(seen_of(5))
-    with serve([exhibit], browser=False) as first, serve([exhibit], browser=False) as second:
+    example = example_of(seen_of(5))
+    with serve([example], browser=False) as first, serve([example], browser=False) as second:
         assert address(first)[2] != address(second)[2]
         assert ask(second, "/api/manifest", X_Regard_Token=address(first)[2])[0] == 403
         with pytest.raises(RegardError, match=f"port {address(first)[1]} cannot be used"):
-            serve([exhibit], port=address(first)[1], browser=False)
+            serve([example], port=address(first)[1], browser=False)
     with pytest.raises(OSError, match=r"refused|reset"):
         ask(first, "/api/manifest")
 
@@ -296,7 +296,7 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(serving, "find_spec", lambda name: None)
     with pytest.raises(RegardError, match="starlette is not installed: pip install starlette"):
-        serve([exhibit_of(seen_of(5))], browser=False)
+        serve([example_of(seen_of(5))], browser=False)
 
 
 def test_a_notebook_shows_it_in_a_frame(showing: Showing) -> None:

@@ -11,10 +11,11 @@ from regard.attention.biases import ALiBi, TensorBias
 from regard.attention.call import Call
 from regard.attention.masks import Mask, causal, keep, lengths, window
 from regard.errors import RegardError
-from regard.sight.explorer import tiles, whole
-from regard.sight.explorer.parts import part
+from regard.sight.explorer import full_map as full_map_module
+from regard.sight.explorer import tiles
+from regard.sight.explorer.full_map import full_map, kept_level
 from regard.sight.explorer.tiles import Place, sample, sampled_tile, tile
-from regard.sight.explorer.whole import kept_level, whole_of
+from regard.sight.selection import part
 
 MASKS = {
     "none": None,
@@ -51,7 +52,7 @@ PLACES = [
 def test_a_tile_is_the_blocks_of_the_weights(mask: Mask | None, place: Place) -> None:
     call = call_of(mask)
     mass, peak = expected(call, place)
-    for known in (None, whole_of(call)):
+    for known in (None, full_map(call)):
         found = tile(call, place, known)
         assert not found.approximate
         torch.testing.assert_close(found.mass.nan_to_num().double(), mass, rtol=0, atol=3e-6)
@@ -60,13 +61,13 @@ def test_a_tile_is_the_blocks_of_the_weights(mask: Mask | None, place: Place) ->
 
 @pytest.mark.parametrize("level", [1, 2, 4])
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-def test_a_whole_kept_coarsely_gives_the_same_tiles(
+def test_a_full_map_kept_coarsely_gives_the_same_tiles(
     mask: Mask | None, level: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = call_of(mask)
-    monkeypatch.setattr(whole, "CELLS", (563 >> level) ** 2 + 2 * (563 >> level) + 1)
+    monkeypatch.setattr(full_map_module, "CELLS", (563 >> level) ** 2 + 2 * (563 >> level) + 1)
     assert kept_level(563, 563) == level
-    known = whole_of(call)
+    known = full_map(call)
     for place in PLACES:  # those below the level from their own keys, under the log-sum-exp of all
         mass, peak = expected(call, place)
         found = tile(call, place, known)
@@ -176,11 +177,13 @@ def test_a_level_beyond_the_whole_map_is_refused() -> None:
 def test_tall_cells_take_no_more_memory_than_the_map(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Strips of a few queries are not filled up to the height of a cell."""
     made: list[int] = []
-    pad = whole.F.pad
-    monkeypatch.setattr(whole.F, "pad", lambda *given: made.append((found := pad(*given)).numel()) or found)
+    pad = full_map_module.F.pad
+    monkeypatch.setattr(
+        full_map_module.F, "pad", lambda *given: made.append((found := pad(*given)).numel()) or found
+    )
     monkeypatch.setattr("regard.sight.strips.CAPACITY", 1 << 12)
     call = call_of(causal(), 1021, 1021)
-    for known in (None, whole_of(call)):
+    for known in (None, full_map(call)):
         found = tile(call, place, known)
         torch.testing.assert_close(
             found.mass.nan_to_num().double(), expected(call, place)[0], rtol=0, atol=3e-6
@@ -210,9 +213,9 @@ def test_what_is_no_number_is_told_from_what_may_not_look(
     broken = cells(exact.isnan().double(), down, across)[0] > 0
     seen = cells(open_.double(), down, across)[0] > 0
     place = Place(down=down, across=across, row=0, column=0)
-    found = [tile(call, place, None), tile(call, place, whole_of(call))]
+    found = [tile(call, place, None), tile(call, place, full_map(call))]
     finer = replace(
-        whole_of(call), cells=whole_of(call).cells.coarser(7, 7)
+        full_map(call), cells=full_map(call).cells.coarser(7, 7)
     )  # which is of no use for this tile
     for one in (*found, tile(call, place, finer)):
         assert torch.equal(one.mass == torch.inf, broken)

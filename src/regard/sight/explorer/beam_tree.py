@@ -1,7 +1,7 @@
-"""The search for a text, written down: what each step of the beam kept, and what fell out.
+"""A beam search as a tree: what each step kept, and what it dropped.
 
-A model that is followed answers as it always does; which rows are picked and which tokens go on is seen from outside,
-so what is told here is what the search did and not what another would have done.
+A wrapper around the model records which rows and tokens each step continues, so the tree is that of the search itself
+and not of a second one.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from regard.data.batches import END
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.probabilities import leading
 from regard.runs.answering import Answer
-from regard.sight.explorer.exhibit import Branch
-from regard.sight.explorer.spelling import spelled
+from regard.sight.explorer.axis_labels import spelled
+from regard.sight.explorer.example import Branch
 
-FELL = 6  # shown of those that fell out at a step, the likeliest
+FELL = 6  # shown of those that a step dropped, the likeliest
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Call:
     """One step: the rows that went on, with which token, and what was likely after each of them."""
 
     rows: list[int] | None  # of the step before; None at the first
@@ -46,13 +46,13 @@ class _State:
 
 
 class Followed(nn.Module):
-    """A model that generates for one source, and what it was asked."""
+    """Wraps a model that generates for one source, and records its steps."""
 
     def __init__(self, model: nn.Module, size: int) -> None:
         super().__init__()
         self.model: Any = model
         self.size = size  # of the beam
-        self.asked: list[_Asked] = []
+        self.asked: list[_Call] = []
 
     def start(self, source: Any) -> _State:
         """Nothing asked yet."""
@@ -63,7 +63,7 @@ class Followed(nn.Module):
         """What the model says."""
         logits, inner = self.model.step(tokens, state.inner)
         likely, which = leading(logits, self.size + FELL)
-        self.asked.append(_Asked(state.rows, tokens.tolist(), likely, which))
+        self.asked.append(_Call(state.rows, tokens.tolist(), likely, which))
         return logits, _State(inner)
 
     def branches(
@@ -74,7 +74,7 @@ class Followed(nn.Module):
             return None
         lines = _lines(self.asked, self.size)
         finals = [(*answer.tokens, END) for answer in answers]
-        return tuple(tuple(_told(line, tokenizer, finals) for line in step) for step in lines)
+        return tuple(tuple(_branch(line, tokenizer, finals) for line in step) for step in lines)
 
 
 @dataclass(eq=False)
@@ -89,7 +89,7 @@ class _Line:
     last: int = field(default=0)  # the last step at which something of it was left
 
 
-def _lines(asked: Sequence[_Asked], size: int) -> list[list[_Line]]:
+def _lines(asked: Sequence[_Call], size: int) -> list[list[_Line]]:
     found: list[list[_Line]] = []
     living: list[_Line | None] = [None]
     for number, step in enumerate(asked):
@@ -122,7 +122,7 @@ def _lines(asked: Sequence[_Asked], size: int) -> list[list[_Line]]:
     return found
 
 
-def _told(line: _Line, tokenizer: Tokenizer, finals: Sequence[tuple[int, ...]]) -> Branch:
+def _branch(line: _Line, tokenizer: Tokenizer, finals: Sequence[tuple[int, ...]]) -> Branch:
     ended = line.tokens[-1] == END
     length = len(line.tokens)
     leads = tuple(place for place, final in enumerate(finals) if final[:length] == line.tokens)

@@ -1,29 +1,29 @@
 """Trained runs to be explored: each kind of model on the kind of input it takes."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from regard.errors import RegardError
+from regard.models.fusion import Fusion
 from regard.models.kind import View, kind_of
 from regard.models.kinds import KINDS
 from regard.runs.answering import Loaded, MediaDescriber, TextGenerator, Translator
-from regard.sight.explorer.exhibit import Exhibit, Subject
-from regard.sight.explorer.media_views import Perceiving, Telling
-from regard.sight.explorer.pair_view import Fusing
-from regard.sight.explorer.texts import Continuing, Sorting
-from regard.sight.explorer.translations import Translating
+from regard.runs.inputs import PairReader, TextReader
+from regard.sight.explorer.classifier_view import ClassifierView
+from regard.sight.explorer.example import Example, Subject
+from regard.sight.explorer.generation_view import GenerationView
+from regard.sight.explorer.language_view import LanguageView
 
 
-def exhibit_of_run(
-    loaded: Loaded,
+def example_of_run(
+    loaded: Any,  # a `Loaded`
     given: Any,  # a text, or the file or tensor of a picture or a recording, or two of them
     *,
     target: str | None = None,
     beam: int | None = None,
     more: int = 0,
     name: str = "",
-) -> Exhibit:
+) -> Example:
     """What a loaded run does with a text, with the file of a picture or of a recording, or with a pair of them."""
     about = " · ".join(part for part in (name, _described(loaded)) if part)
     writes = isinstance(loaded, Translator | MediaDescriber)
@@ -38,33 +38,28 @@ def exhibit_of_run(
         raise RegardError(
             f"a {type(loaded.model).__name__} cannot be explored: it has no attention over text, pictures or sounds"
         )
-    asked = _Request(loaded, given, target, beam, more, about)
-    return _VIEWS[kind.view](asked).look({}, [])
+    _check_reader(loaded, kind.view)
+    match kind.view:
+        case "translation" | "description":
+            source = _text(given) if kind.view == "translation" else given
+            view: Subject = GenerationView(loaded=loaded, given=source, target=target, beam=beam, about=about)
+        case "continuation":
+            view = LanguageView(generator=loaded, text=_text(given), more=more, about=about)
+        case "text-class":
+            view = ClassifierView(labeller=loaded, given=_text(given), about=about)
+        case _:
+            view = ClassifierView(labeller=loaded, given=given, about=about)
+    return view.look({}, [])
 
 
-class _Request(NamedTuple):
-    loaded: Any
-    given: Any
-    target: str | None
-    beam: int | None
-    more: int
-    about: str
-
-
-_VIEWS: dict[View, Callable[[_Request], Subject]] = {
-    "translation": lambda it: Translating(
-        translator=it.loaded, source=_text(it.given), target=it.target, beam=it.beam, about=it.about
-    ),
-    "continuation": lambda it: Continuing(
-        generator=it.loaded, text=_text(it.given), more=it.more, about=it.about
-    ),
-    "text-class": lambda it: Sorting(labeller=it.loaded, text=_text(it.given), about=it.about),
-    "media-class": lambda it: Perceiving(labeller=it.loaded, given=it.given, about=it.about),
-    "pair-class": lambda it: Fusing(labeller=it.loaded, given=it.given, about=it.about),
-    "description": lambda it: Telling(
-        describer=it.loaded, given=it.given, target=it.target, beam=it.beam, about=it.about
-    ),
-}
+def _check_reader(loaded: Any, view: View) -> None:
+    """Raise unless a classifier reads what the view of its kind shows."""
+    if view == "text-class" and not isinstance(loaded.reader, TextReader):
+        raise RegardError(f"this classifier reads a {loaded.reader.what}, not a text")
+    if view == "pair-class" and not isinstance(loaded.reader, PairReader):
+        raise RegardError(f"this classifier reads one {loaded.reader.what}, not two senses")
+    if view == "pair-class" and not isinstance(loaded.model, Fusion):
+        raise RegardError(f"a {type(loaded.model).__name__} does not take two senses")
 
 
 def _text(given: str) -> str:
@@ -83,11 +78,6 @@ def _text(given: str) -> str:
 
 def _described(loaded: Loaded) -> str:
     count = sum(each.numel() for each in loaded.model.parameters())
-    return f"{type(loaded.model).__name__} · {_short(count)} parameters"
-
-
-def _short(count: int) -> str:
-    for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
-        if count >= size:
-            return f"{count / size:.3g} {letter}"
-    return str(count)
+    sizes = ((10**9, "B"), (10**6, "M"), (10**3, "k"))
+    short = next((f"{count / size:.3g} {letter}" for size, letter in sizes if count >= size), str(count))
+    return f"{type(loaded.model).__name__} · {short} parameters"

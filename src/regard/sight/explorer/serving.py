@@ -13,9 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from regard.errors import RegardError
-from regard.sight.explorer.answers import PageAnswers
-from regard.sight.explorer.exhibit import Exhibit
-from regard.sight.explorer.hall import Hall
+from regard.sight.explorer.example import Example
+from regard.sight.explorer.session import Session
 
 if TYPE_CHECKING:
     import uvicorn
@@ -53,9 +52,9 @@ class Showing:
 
 
 def serve(
-    exhibits: Sequence[Exhibit], *, title: str = "regard", port: int = 0, browser: bool | None = None
+    examples: Sequence[Example], *, title: str = "regard", port: int = 0, browser: bool | None = None
 ) -> Showing:
-    """Open the explorer on some exhibits, at a free port unless one is named.
+    """Open the explorer on some examples, at a free port unless one is named.
 
     `browser` says whether to open one; left out, it opens everywhere but in a notebook, which shows the explorer in
     its cell.
@@ -64,13 +63,12 @@ def serve(
     import uvicorn
 
     from regard.sight.explorer.connections import Connection
-    from regard.sight.explorer.crew import Crew
-    from regard.sight.explorer.server import application
+    from regard.sight.explorer.server import WorkerThreads, application
 
     token = secrets.token_urlsafe(24)
     listening = _listening(port)
-    crew = Crew()
-    app = application(PageAnswers(Hall(exhibits, title=title)), token, crew)
+    workers = WorkerThreads()
+    app = application(Session(examples, title=title), token, workers)
     config = uvicorn.Config(
         app, http=Connection, ws="none", lifespan="off", log_level="warning", access_log=False
     )
@@ -80,7 +78,7 @@ def serve(
         try:
             server.run(sockets=[listening])
         finally:
-            crew.dismiss()
+            workers.shutdown()
 
     thread = threading.Thread(target=run, name="regard explorer", daemon=True)
     thread.start()

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.sight.evidence import Pooling, Question, Summing, ask
-from regard.sight.explorer.packs import marked
-from regard.sight.explorer.parts import part
-from regard.sight.explorer.tiles import CHEAP, allowed, cost, sample
+from regard.sight.explorer.full_map import CHEAP, cost
+from regard.sight.explorer.payload import mark_nan
+from regard.sight.explorer.tiles import allowed, sample
+from regard.sight.selection import part
 from regard.sight.strips import Strip
 
 MEASURES = ("entropy", "distance", "sink", "previous", "peak")
@@ -79,8 +80,8 @@ def small_maps(call: Call, size: int, *, cross: bool) -> SmallMaps:
     }
     unknown = received.new_full((heads,), torch.nan)
     return SmallMaps(
-        maps=_hidden(call, marked(pooling.answer().reshape(heads, *pooling.cells.shape[-2:])), rows),
-        measures={name: marked(measures[name]) if name in measures else unknown for name in MEASURES},
+        maps=_hidden(call, mark_nan(pooling.answer().reshape(heads, *pooling.cells.shape[-2:])), rows),
+        measures={name: mark_nan(measures[name]) if name in measures else unknown for name in MEASURES},
         approximate=len(rows) < queries,
     )
 

@@ -15,12 +15,11 @@ from regard.attention.call import Call
 from regard.attention.reach import pad_axes
 from regard.errors import RegardError
 from regard.sight.evidence import ask
-from regard.sight.explorer.packs import marked
-from regard.sight.explorer.parts import part
-from regard.sight.explorer.whole import Blocking, Cells, Whole, cells
+from regard.sight.explorer.full_map import CHEAP, Blocking, Cells, FullMap, cells, cost
+from regard.sight.explorer.payload import mark_nan
+from regard.sight.selection import part
 
 TILE = 256
-CHEAP = 1 << 24  # weights computed without asking: a tenth of a second
 _TRIES = 3  # positions of a cell, along each axis, at which the mask is asked
 
 
@@ -56,14 +55,7 @@ class MapTile:
         return self.sampled is not None
 
 
-def cost(call: Call, queries: int | None = None) -> int:
-    """How many weights some queries have, counted as of vectors 64 wide."""
-    extent, heads = call.extent, call.query.shape[:-2].numel()
-    asked = extent.queries if queries is None else queries
-    return heads * asked * extent.keys * max(call.query.shape[-1], 32) // 64
-
-
-def tile(call: Call, place: Place, whole: Whole | None) -> MapTile:
+def tile(call: Call, place: Place, whole: FullMap | None) -> MapTile:
     """A tile, exact: from the kept whole where its levels are high enough, otherwise from its own queries and keys."""
     queries, keys = place.queries(call), place.keys(call)
     if whole is not None and min(place.down, place.across) >= whole.cells.down:
@@ -122,7 +114,7 @@ def allowed(call: Call, rows: Tensor, columns: Tensor) -> Bool[Tensor, "n r c"] 
     return found.expand(*call.query.shape[:-2], len(rows), len(columns)).reshape(-1, len(rows), len(columns))
 
 
-def _computed(call: Call, place: Place, queries: range, keys: range, whole: Whole | None) -> Cells:
+def _computed(call: Call, place: Place, queries: range, keys: range, whole: FullMap | None) -> Cells:
     if whole is None:
         asked = part(call, queries)
         blocks = Blocking(asked, place.down, place.across)
@@ -153,8 +145,8 @@ def _heights(queries: range, level: int, like: Tensor) -> Tensor:
 
 def _finished(call: Call, place: Place, found: Cells, heights: Tensor, sampled: int | None = None) -> MapTile:
     """Masses and peaks over all heads, hidden cells marked."""
-    mass = marked((found.sums / heights[:, None]).mean(0))
-    peak = marked(found.peak.amax(0))
+    mass = mark_nan((found.sums / heights[:, None]).mean(0))
+    peak = mark_nan(found.peak.amax(0))
     hidden = _hidden(call, place, mass)
     if hidden is not None:
         mass, peak = mass.masked_fill(hidden, torch.nan), peak.masked_fill(hidden, torch.nan)
@@ -182,9 +174,7 @@ def _tried(positions: range, level: int) -> tuple[Tensor, int]:
 
 
 def _covered(what: str, number: int, level: int, positions: int) -> range:
-    last = max(
-        positions - 1, 0
-    ).bit_length()  # one cell covers everything: more would be filled up with nothing
+    last = max(positions - 1, 0).bit_length()  # at this level one cell covers everything
     if not 0 <= level <= last:
         raise RegardError(f"{what} at level {level}: {positions} positions have levels 0 to {last}")
     wide = TILE << level

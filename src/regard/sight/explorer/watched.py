@@ -1,10 +1,10 @@
-"""What was seen of any model, as an exhibit: its calls, and the tokens or the picture that belong to their axes."""
+"""What was seen of any model, as an example: its calls, and the tokens or the picture that belong to their axes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from regard.errors import RegardError
-from regard.sight.explorer.exhibit import Entry, Exhibit, Panel, Picture, Plain, Side, Text
+from regard.sight.explorer.example import Entry, Example, Panel, Picture, Plain, Side, Text
 from regard.sight.layer import Layer
 from regard.sight.pictures.photo import Photo, photo
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Tokens = Sequence[str] | Sequence[Sequence[str]]  # of one text, or one list for each row of the batch
 
 
-def exhibit_of(
+def example_of(
     seen: "Seen",
     tokens: Tokens | None = None,
     *,
@@ -22,7 +22,7 @@ def exhibit_of(
     image: Photo | None = None,
     grid: tuple[int, int] | None = None,
     name: str = "",
-) -> Exhibit:
+) -> Example:
     """All calls, those of a decoder's steps put together. Tokens label every axis of their length: the
     `memory` along the keys of cross-attention and both axes of the encoder, `tokens` along the others; an image, cut
     into `grid` patches, along axes of as many positions, tokens of the model's own before them.
@@ -52,7 +52,7 @@ def exhibit_of(
                 f"{sides[number].length(0)} {sides[number].name} positions, but no axis has as many: attention of "
                 + ", ".join(sorted({f"{q} × {k}" for _, layer in layers for q, k in [layer.shape[-2:]]}))
             )
-    return Exhibit(
+    return Example(
         name=name or _name(tokens) or (type(seen.model).__name__ if seen.model is not None else "attention"),
         about="" if seen.model is None else type(seen.model).__name__,
         kind="attention",

@@ -8,82 +8,80 @@ from sight.explorer.written import cells, weights
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.sight.explorer import answers as module
-from regard.sight.explorer import small_maps as maps_module
-from regard.sight.explorer import tiles
-from regard.sight.explorer.answers import PageAnswers
-from regard.sight.explorer.hall import Hall
-from regard.sight.explorer.packs import unpack
+from regard.sight.explorer import full_map, small_maps, tiles
+from regard.sight.explorer import session as session_module
+from regard.sight.explorer.payload import unpack
+from regard.sight.explorer.session import Session
 from regard.sight.explorer.tiles import Place, sample
-from regard.sight.explorer.watched import exhibit_of
+from regard.sight.explorer.watched import example_of
 
 N = 37
 
 
 @pytest.fixture
-def answers() -> PageAnswers:
-    return PageAnswers(Hall([exhibit_of(seen_of(N, batch=3))]))
+def session() -> Session:
+    return Session([example_of(seen_of(N, batch=3))])
 
 
 @pytest.fixture
 def costly(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in (tiles, module, maps_module):
+    for each in (tiles, session_module, small_maps, full_map):
         monkeypatch.setattr(each, "CHEAP", 300)
 
 
-def exact(answers: PageAnswers, layer: int, entry: int) -> Tensor:
+def exact(session: Session, layer: int, entry: int) -> Tensor:
     """[heads, q, k]."""
-    return weights(answers.hall.exhibit(0).panels[layer].layer.intact())[entry]
+    return weights(session.example(0).panels[layer].layer.intact())[entry]
 
 
 def close(found: np.ndarray, wanted: Tensor, rtol: float = 1e-3) -> None:
     np.testing.assert_allclose(np.nan_to_num(found), wanted.numpy(), rtol=rtol, atol=1e-6)
 
 
-def test_a_tile_of_single_tokens_is_the_weights(answers: PageAnswers) -> None:
-    header, arrays = unpack(answers.tile(0, 1, 2, [1], Place(down=0, across=0, row=0, column=0), exact=False))
+def test_a_tile_of_single_tokens_is_the_weights(session: Session) -> None:
+    header, arrays = unpack(session.tile(0, 1, 2, [1], Place(down=0, across=0, row=0, column=0), exact=False))
     assert header["approximate"] is False
-    close(arrays["mass"], exact(answers, 1, 2)[1])
-    close(arrays["peak"], exact(answers, 1, 2)[1])
+    close(arrays["mass"], exact(session, 1, 2)[1])
+    close(arrays["peak"], exact(session, 1, 2)[1])
     assert np.isnan(arrays["mass"][3, 4])
     assert not np.isnan(arrays["mass"][4, 3])
 
 
-def test_several_heads_are_averaged_and_the_peak_is_of_any(answers: PageAnswers) -> None:
-    _, arrays = unpack(answers.tile(0, 0, 1, [0, 1], Place(down=2, across=2, row=0, column=0), exact=True))
-    each = [cells(head, 2, 2) for head in exact(answers, 0, 1)]
+def test_several_heads_are_averaged_and_the_peak_is_of_any(session: Session) -> None:
+    _, arrays = unpack(session.tile(0, 0, 1, [0, 1], Place(down=2, across=2, row=0, column=0), exact=True))
+    each = [cells(head, 2, 2) for head in exact(session, 0, 1)]
     close(arrays["mass"], torch.stack([mass for mass, _ in each]).mean(0))
     close(arrays["peak"], torch.stack([peak for _, peak in each]).amax(0))
 
 
-def test_no_heads_named_are_all_heads(answers: PageAnswers) -> None:
+def test_no_heads_named_are_all_heads(session: Session) -> None:
     place = Place(down=0, across=0, row=0, column=0)
-    assert answers.tile(0, 0, 0, [], place, exact=True) == answers.tile(0, 0, 0, [0, 1], place, exact=True)
+    assert session.tile(0, 0, 0, [], place, exact=True) == session.tile(0, 0, 0, [0, 1], place, exact=True)
 
 
-def test_margins_are_entropy_and_received_mass(answers: PageAnswers) -> None:
-    _, arrays = unpack(answers.margins(0, 0, 2, [1], exact=False))
-    w = exact(answers, 0, 2)[1]
+def test_margins_are_entropy_and_received_mass(session: Session) -> None:
+    _, arrays = unpack(session.margins(0, 0, 2, [1], exact=False))
+    w = exact(session, 0, 2)[1]
     close(arrays["entropy"], -torch.xlogy(w, w).sum(-1), rtol=1e-4)
     close(arrays["received"], w.sum(0), rtol=1e-4)
 
 
-def test_a_row_is_what_one_query_looks_at_in_every_head(answers: PageAnswers) -> None:
-    _, arrays = unpack(answers.row(0, 1, 0, 20))
-    close(arrays["weights"], exact(answers, 1, 0)[:, 20])
+def test_a_row_is_what_one_query_looks_at_in_every_head(session: Session) -> None:
+    _, arrays = unpack(session.row(0, 1, 0, 20))
+    close(arrays["weights"], exact(session, 1, 0)[:, 20])
     assert np.isnan(arrays["weights"][:, 21:]).all()
     assert not np.isnan(arrays["weights"][:, :21]).any()
 
 
-def test_a_column_is_who_looks_at_one_key(answers: PageAnswers) -> None:
-    _, arrays = unpack(answers.column(0, 1, 0, 20, [0, 1], exact=True))
-    close(arrays["weights"], exact(answers, 1, 0)[:, :, 20])
+def test_a_column_is_who_looks_at_one_key(session: Session) -> None:
+    _, arrays = unpack(session.column(0, 1, 0, 20, [0, 1], exact=True))
+    close(arrays["weights"], exact(session, 1, 0)[:, :, 20])
     assert np.isnan(arrays["weights"][:, :20]).all()
 
 
-def test_the_atlas_has_a_map_and_measures_of_every_head(answers: PageAnswers) -> None:
-    header, arrays = unpack(answers.atlas(0, 0, 1, 64))
-    w = exact(answers, 0, 1)
+def test_the_atlas_has_a_map_and_measures_of_every_head(session: Session) -> None:
+    header, arrays = unpack(session.atlas(0, 0, 1, 64))
+    w = exact(session, 0, 1)
     close(arrays["maps"], w)
     assert np.isnan(arrays["maps"][:, 0, 1:]).all()
     assert not np.isnan(np.diagonal(arrays["maps"], 0, 1, 2)).any()
@@ -98,27 +96,27 @@ def test_the_atlas_has_a_map_and_measures_of_every_head(answers: PageAnswers) ->
 
 
 @pytest.mark.usefixtures("costly")
-def test_what_is_costly_is_first_answered_from_some_queries(answers: PageAnswers) -> None:
+def test_what_is_costly_is_first_answered_from_some_queries(session: Session) -> None:
     place = Place(down=3, across=3, row=0, column=0)
-    first, quick = unpack(answers.tile(0, 0, 0, [0], place, exact=False))
+    first, quick = unpack(session.tile(0, 0, 0, [0], place, exact=False))
     assert first["approximate"] is True
     assert first["sampled"] >= 1
-    w = exact(answers, 0, 0)[0]
+    w = exact(session, 0, 0)[0]
     rows = sample(range(N), 8, first["sampled"])
     of_rows, _ = cells(w[rows], 0, 3)
     bands = torch.stack([of_rows[rows // 8 == band].mean(0) for band in range(5)])
     close(quick["mass"], bands)
-    then, slow = unpack(answers.tile(0, 0, 0, [0], place, exact=True))
+    then, slow = unpack(session.tile(0, 0, 0, [0], place, exact=True))
     assert then["approximate"] is False
     close(slow["mass"], cells(w, 3, 3)[0])
-    again, _ = unpack(answers.tile(0, 0, 0, [0], place, exact=False))  # now it is known
+    again, _ = unpack(session.tile(0, 0, 0, [0], place, exact=False))  # now it is known
     assert again["approximate"] is False
 
 
 @pytest.mark.usefixtures("costly")
-def test_margins_and_columns_of_some_queries_leave_the_others_open(answers: PageAnswers) -> None:
-    w = exact(answers, 0, 0)[0]
-    header, arrays = unpack(answers.margins(0, 0, 0, [0], exact=False))
+def test_margins_and_columns_of_some_queries_leave_the_others_open(session: Session) -> None:
+    w = exact(session, 0, 0)[0]
+    header, arrays = unpack(session.margins(0, 0, 0, [0], exact=False))
     assert header["approximate"] is True
     known = ~np.isnan(arrays["entropy"])
     assert 0 < known.sum() < N
@@ -126,18 +124,18 @@ def test_margins_and_columns_of_some_queries_leave_the_others_open(answers: Page
     # Some queries stand for all: together they give as much as all do.
     some = w[torch.from_numpy(known)]
     close(arrays["received"], some.sum(0) * N / len(some), rtol=1e-4)
-    header, arrays = unpack(answers.column(0, 0, 0, 0, [0], exact=False))
+    header, arrays = unpack(session.column(0, 0, 0, 0, [0], exact=False))
     assert header["approximate"] is True
     known = ~np.isnan(arrays["weights"][0])
     close(arrays["weights"][0][known], w[torch.from_numpy(known), 0])
 
 
 @pytest.mark.usefixtures("costly")
-def test_an_atlas_of_some_queries_is_exact_for_those(answers: PageAnswers) -> None:
-    header, arrays = unpack(answers.atlas(0, 0, 0, 8))
+def test_an_atlas_of_some_queries_is_exact_for_those(session: Session) -> None:
+    header, arrays = unpack(session.atlas(0, 0, 0, 8))
     assert header["approximate"] is True
     rows = sample(range(N), 5, 1)
-    w = exact(answers, 0, 0)[:, rows]
+    w = exact(session, 0, 0)[:, rows]
     place = torch.arange(N)
     close(arrays["distance"], (w * (rows[:, None] - place).abs()).sum(-1).mean(-1), rtol=1e-4)
     close(arrays["entropy"], -torch.xlogy(w, w).sum(-1).mean(-1), rtol=1e-4)
@@ -157,18 +155,18 @@ def test_an_atlas_of_some_queries_is_exact_for_those(answers: PageAnswers) -> No
         (lambda a: a.margins(0, 0, 0, [9], exact=True), "head 9, but there are only 2"),
     ],
 )
-def test_what_is_not_there_is_named(answers: PageAnswers, ask, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_not_there_is_named(session: Session, ask, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(RegardError, match=message):
-        ask(answers)
+        ask(session)
 
 
 @pytest.fixture
-def broken() -> PageAnswers:
+def broken() -> Session:
     """Query 20 has a NaN in head 1."""
-    return PageAnswers(Hall([exhibit_of(broken_seen(N, query=20))]))
+    return Session([example_of(broken_seen(N, query=20))])
 
 
-def test_rows_that_are_no_numbers_are_told_from_hidden_ones(broken: PageAnswers) -> None:
+def test_rows_that_are_no_numbers_are_told_from_hidden_ones(broken: Session) -> None:
     _, arrays = unpack(broken.row(0, 0, 0, 20))
     assert np.isfinite(arrays["weights"][0, :21]).all()
     assert np.isposinf(arrays["weights"][1, :21]).all()
@@ -181,7 +179,7 @@ def test_rows_that_are_no_numbers_are_told_from_hidden_ones(broken: PageAnswers)
         assert np.isfinite(arrays["weights"][:, 21:]).all()
 
 
-def test_margins_say_which_queries_give_no_number(broken: PageAnswers) -> None:
+def test_margins_say_which_queries_give_no_number(broken: Session) -> None:
     for heads in ([1], [0, 1]):
         _, arrays = unpack(broken.margins(0, 0, 0, heads, exact=True))
         assert np.flatnonzero(np.isposinf(arrays["entropy"])).tolist() == [20]
@@ -192,7 +190,7 @@ def test_margins_say_which_queries_give_no_number(broken: PageAnswers) -> None:
 
 
 @pytest.mark.parametrize("size", [8, 37, 64])
-def test_a_small_map_has_no_number_in_its_own_cells_alone(broken: PageAnswers, size: int) -> None:
+def test_a_small_map_has_no_number_in_its_own_cells_alone(broken: Session, size: int) -> None:
     _, arrays = unpack(broken.atlas(0, 0, 0, size))
     maps, side = arrays["maps"], min(size, N)
     band = 20 * side // N
@@ -205,7 +203,7 @@ def test_a_small_map_has_no_number_in_its_own_cells_alone(broken: PageAnswers, s
         assert np.isposinf(arrays[name][1]), name
 
 
-def test_a_mean_of_heads_is_no_number_where_one_of_them_is_none(broken: PageAnswers) -> None:
+def test_a_mean_of_heads_is_no_number_where_one_of_them_is_none(broken: Session) -> None:
     _, arrays = unpack(broken.tile(0, 0, 0, [0, 1], Place(down=0, across=0, row=0, column=0), exact=True))
     assert np.isposinf(arrays["mass"][20, :21]).all()
     assert np.isposinf(arrays["peak"][20, :21]).all()

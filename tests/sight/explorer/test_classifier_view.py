@@ -10,9 +10,9 @@ from regard.errors import RegardError
 from regard.models.fusion import Fusion, FusionConfig
 from regard.runs.answering import Labeller
 from regard.runs.inputs import PairReader, SoundReader, TextReader
-from regard.sight.explorer.exhibit import Change, Picture, Text
-from regard.sight.explorer.hall import Hall
-from regard.sight.explorer.runs import exhibit_of_run
+from regard.sight.explorer.example import Change, Picture, Text
+from regard.sight.explorer.runs import example_of_run
+from regard.sight.explorer.session import Session
 from regard.sight.interventions import drop_heads, intervene
 from regard.sight.watch import watch
 
@@ -23,13 +23,13 @@ def given() -> tuple[Tensor, Tensor]:
 
 
 def test_each_sense_is_a_side_and_each_layer_knows_who_asks_whom(given: tuple[Tensor, Tensor]) -> None:
-    exhibit = exhibit_of_run(fused(), given)
-    seen, heard, _ = exhibit.sides
+    example = example_of_run(fused(), given)
+    seen, heard, _ = example.sides
     assert isinstance(seen, Picture)
     assert isinstance(heard, Picture)
     assert (seen.grid, seen.seconds) == ((4, 4), None)
     assert (heard.grid, heard.seconds) == ((1, 10), 0.2)
-    sides = {panel.layer.name: (panel.query_side, panel.key_side, panel.cross) for panel in exhibit.panels}
+    sides = {panel.layer.name: (panel.query_side, panel.key_side, panel.cross) for panel in example.panels}
     assert sides["first.blocks.0.attention"] == (0, 0, False)
     assert sides["second.blocks.1.attention"] == (1, 1, False)
     assert sides["first_asks.blocks.0.attention"] == (0, 0, False)
@@ -37,34 +37,34 @@ def test_each_sense_is_a_side_and_each_layer_knows_who_asks_whom(given: tuple[Te
     assert sides["second_asks.blocks.0.cross"] == (1, 0, True)
     assert sides["first_asks.pooling.attention"] == (2, 0, True)
     assert sides["second_asks.pooling.attention"] == (2, 1, True)
-    for panel in exhibit.panels:
-        lengths = [exhibit.sides[side].length(0) for side in (panel.query_side, panel.key_side)]
+    for panel in example.panels:
+        lengths = [example.sides[side].length(0) for side in (panel.query_side, panel.key_side)]
         assert lengths[0] in (None, panel.sizes[0][0])
         assert lengths[1] == panel.sizes[0][1]
 
 
 def test_the_answer_and_the_weights_are_those_of_the_model(given: tuple[Tensor, Tensor]) -> None:
     loaded = fused()
-    exhibit = exhibit_of_run(loaded, given)
-    assert exhibit.outputs is not None
-    assert dict(exhibit.outputs[0].classes or ()) == pytest.approx(loaded.probabilities([given])[0], abs=1e-5)
+    example = example_of_run(loaded, given)
+    assert example.outputs is not None
+    assert dict(example.outputs[0].classes or ()) == pytest.approx(loaded.probabilities([given])[0], abs=1e-5)
     with evaluating(loaded.model), watch(loaded.model) as seen:
         loaded.model.predict(loaded.reader.batch([given]))
     name = "second_asks.blocks.1.cross"
-    panel = next(each for each in exhibit.panels if each.layer.name == name)
+    panel = next(each for each in example.panels if each.layer.name == name)
     torch.testing.assert_close(panel.layer.weights(), seen.stitched(name).weights())
 
 
 def test_it_is_touched(given: tuple[Tensor, Tensor]) -> None:
     loaded = fused()
-    hall = Hall([exhibit_of_run(loaded, given)])
+    session = Session([example_of_run(loaded, given)])
     name = "second_asks.blocks.0.cross"
-    told, _ = hall.touch(0, {}, [Change(kind="drop", layer=name, heads=(0, 1))])
+    told = session.touch(0, {}, [Change(kind="drop", layer=name, heads=(0, 1))])
     with intervene(loaded.model, {name: drop_heads(0, 1)}):
         wanted = loaded.probabilities([given])[0]
     assert dict(told["answer"]["outputs"][0]["classes"]) == pytest.approx(wanted, abs=1e-5)
-    number = next(n for n, panel in enumerate(hall.exhibit(0).panels) if panel.layer.name == name)
-    assert hall.importance(0, number).shape == (2,)
+    number = next(n for n, panel in enumerate(session.example(0).panels) if panel.layer.name == name)
+    assert session.importance(0, number).shape == (2,)
 
 
 def test_a_text_can_be_one_of_the_senses() -> None:
@@ -73,16 +73,16 @@ def test_a_text_can_be_one_of_the_senses() -> None:
     )
     torch.manual_seed(3)
     reader = PairReader(TextReader(WORDS), SoundReader(config))
-    exhibit = exhibit_of_run(
+    example = example_of_run(
         Labeller(Fusion(config).eval(), reader, ["no", "yes"]), ("one two", torch.rand(1600))
     )
-    text = exhibit.sides[0]
+    text = example.sides[0]
     assert isinstance(text, Text)
     assert text.tokens == (("one", " two", "</s>"),)
-    assert exhibit.name == "one two · input"
+    assert example.name == "one two · input"
 
 
 @pytest.mark.usefixtures("as_a_user")
 def test_one_sense_is_not_enough() -> None:
     with pytest.raises(RegardError, match="pairs are wanted, of a picture and a recording"):
-        exhibit_of_run(fused(), "seven.png")
+        example_of_run(fused(), "seven.png")

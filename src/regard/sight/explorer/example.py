@@ -11,11 +11,10 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.errors import RegardError
-from regard.sight.explorer.parts import part
 from regard.sight.layer import Layer
-from regard.sight.selection import picked
+from regard.sight.selection import part, picked
 
-Kind = Literal["attention", "translation", "language", "classes", "image", "sound", "senses"]
+ExampleKind = Literal["attention", "translation", "language", "classes", "image", "sound", "senses"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,7 @@ Side = Text | Picture | Plain
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Panel:
-    """One attention call of an exhibit, and the sides that its queries and keys are of."""
+    """One attention call of an example, and the sides that its queries and keys are of."""
 
     layer: Layer
     query_side: int
@@ -149,16 +148,16 @@ class Subject(Protocol):
     def inputs(self) -> dict[str, str]:
         """What a person may edit, by name."""
 
-    def look(self, inputs: Mapping[str, str], changes: Sequence[Change]) -> "Exhibit":
-        """The exhibit of these inputs (those left out stay) under these changes."""
+    def look(self, inputs: Mapping[str, str], changes: Sequence[Change]) -> "Example":
+        """The example of these inputs (those left out stay) under these changes."""
 
-    def importance(self, exhibit: "Exhibit", panel: Panel) -> Float[Tensor, " heads"]:
+    def importance(self, example: "Example", panel: Panel) -> Float[Tensor, " heads"]:
         """How much less likely the first answer gets without each head, in nats."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Touched:
-    """What was done to an exhibit."""
+    """What was done to an example."""
 
     of: int
     inputs: Mapping[str, str]
@@ -166,11 +165,11 @@ class Touched:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Exhibit:
+class Example:
     """What there is to see of one input."""
 
     name: str
-    kind: Kind
+    kind: ExampleKind
     sides: tuple[Side, ...]
     panels: tuple[Panel, ...]
     entries: tuple[Entry, ...]
@@ -186,6 +185,11 @@ class Exhibit:
                 "no attention was seen, so there is nothing to explore: run the model inside `with watch(...)`"
             )
 
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The changes to attention that it was made with."""
+        return () if self.touched is None else self.touched.changes
+
     def manifest(self, number: int) -> dict[str, Any]:
         """What the page gets first (web/PROTOCOL.md, EXHIBIT)."""
         subject = self.subject
@@ -195,9 +199,9 @@ class Exhibit:
             "about": self.about,
             "kind": self.kind,
             "entries": [vars(entry) for entry in self.entries],
-            "sides": [_tell_side(side) for side in self.sides],
-            "layers": [_tell_panel(place, panel) for place, panel in enumerate(self.panels)],
-            "answer": None if self.outputs is None else _tell_answer(self.outputs, self.search),
+            "sides": [_side(side) for side in self.sides],
+            "layers": [_layer(place, panel) for place, panel in enumerate(self.panels)],
+            "answer": None if self.outputs is None else _answer(self.outputs, self.search),
             "can": {
                 "touch": subject is not None,
                 "input": list(subject.inputs) if subject else [],
@@ -214,23 +218,23 @@ class Exhibit:
         }
 
 
-def _tell_side(side: Side) -> dict[str, Any]:
+def _side(side: Side) -> dict[str, Any]:
     match side:
         case Text():
             return {"kind": "text", "name": side.name, "tokens": side.tokens}
         case Picture():
-            told = {
+            return {
                 "kind": "image" if side.seconds is None else "sound",
                 "name": side.name,
                 "grid": side.grid,
                 "special": side.special,
                 "pixels": side.pixels[0].shape[:2],
+                **({} if side.seconds is None else {"seconds": side.seconds}),
             }
-            return told if side.seconds is None else {**told, "seconds": side.seconds}
     return {"kind": "plain", "name": side.name}
 
 
-def _tell_panel(number: int, panel: Panel) -> dict[str, Any]:
+def _layer(number: int, panel: Panel) -> dict[str, Any]:
     name = panel.name or panel.layer.name
     queries, keys = panel.sizes[0]
     return {
@@ -247,16 +251,11 @@ def _tell_panel(number: int, panel: Panel) -> dict[str, Any]:
     }
 
 
-def _tell_answer(outputs: Sequence[Output], search: Sequence[Sequence[Branch]] | None) -> dict[str, Any]:
+def _answer(outputs: Sequence[Output], search: Sequence[Sequence[Branch]] | None) -> dict[str, Any]:
     return {
-        "outputs": [_tell_output(output) for output in outputs],
+        "outputs": [
+            vars(output) | {"steps": None if output.steps is None else [vars(step) for step in output.steps]}
+            for output in outputs
+        ],
         "search": None if search is None else [[vars(branch) for branch in step] for step in search],
-    }
-
-
-def _tell_output(output: Output) -> dict[str, Any]:
-    return {
-        "text": output.text,
-        "classes": output.classes,
-        "steps": None if output.steps is None else [vars(step) for step in output.steps],
     }

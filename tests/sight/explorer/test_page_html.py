@@ -1,12 +1,14 @@
 """The page that is shipped was built from the sources beside it, and asks for nothing outside itself."""
 
 import hashlib
+import json
+import math
 import re
 from pathlib import Path
 
 import pytest
 
-from regard.sight.explorer.built import PAGE, page, policy
+from regard.sight.explorer.page_html import PAGE, page, policy, to_json
 
 WEB = Path(__file__).parents[3] / "web"
 FILES = ("index.html", "package-lock.json", "package.json", "tsconfig.json", "vite.config.js")
@@ -67,3 +69,16 @@ def test_its_policy_allows_its_own_script_and_style_alone() -> None:
         assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", said["script-src"])
         assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", said["style-src"])
         assert said["connect-src"] == ("'none'" if alone else "'self'")
+
+
+def test_nan_and_infinity_are_written_by_name() -> None:
+    value = {"a": math.nan, "b": [math.inf, (-math.inf, 1.5)], "c": True, "d": None, "e": "NaN"}
+    wanted = {"a": "NaN", "b": ["Infinity", ["-Infinity", 1.5]], "c": True, "d": None, "e": "NaN"}
+    assert json.loads(to_json(value)) == wanted
+
+
+def test_half_a_character_is_written_and_read_again() -> None:
+    text = "a\ud800b\udc00\udbff 😀 é"
+    written = to_json({text: [text]})
+    written.encode()  # it is UTF-8
+    assert json.loads(written) == {text: [text]}

@@ -1,7 +1,9 @@
-"""The page as it was built, and the policy under which a browser runs it."""
+"""The built page, its Content-Security-Policy, and the data embedded in it."""
 
 import base64
 import hashlib
+import json
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -10,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError
-from regard.sight.explorer.page_json import told
 
 PAGE = Path(__file__).parent / "page" / "index.html"
 _DATA = '<script type="application/json" id="regard-data">null</script>'
 _INLINE = re.compile(r"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character: valid in a Python string, not in UTF-8
 
 
 @cache
 def page() -> str:
-    """The page, which asks a server for everything."""
+    """The page without data, which asks a server for everything."""
     try:
         html = PAGE.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -51,10 +53,10 @@ def policy(html: str, *, alone: bool) -> str:
     return "; ".join(f"{name} {value}" for name, value in parts.items())
 
 
-def filled(manifest: Mapping[str, Any], packs: Mapping[str, bytes]) -> str:
+def embed(manifest: Mapping[str, Any], packs: Mapping[str, bytes]) -> str:
     """The page with everything in it: packs are compressed bytes, by name."""
     # In a script a browser looks for nothing but its end and for comments: without "<" there is neither.
-    data = told({"manifest": manifest}).replace("<", "\\u003c")
+    data = to_json({"manifest": manifest}).replace("<", "\\u003c")
     html = page()
     head = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(html, alone=True))}">'
     held = "".join(
@@ -64,3 +66,20 @@ def filled(manifest: Mapping[str, Any], packs: Mapping[str, bytes]) -> str:
     before, after = html.split(_DATA)
     opened = before.replace("<head>", f"<head>\n{head}", 1)
     return f"{opened}{held}{_DATA.replace('null', data)}{after}"
+
+
+def to_json(value: Any) -> str:
+    """JSON that can always be encoded: NaN becomes "NaN", ∞ "Infinity" or "-Infinity", lone surrogates escapes."""
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case Mapping():
+            return {name: _finite(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+    return value

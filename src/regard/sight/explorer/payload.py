@@ -1,4 +1,4 @@
-"""Packs: arrays of numbers with a small header, as the page reads them (web/PROTOCOL.md)."""
+"""Binary answers to the page, arrays of numbers after a JSON header: the packs of web/PROTOCOL.md."""
 
 import gzip
 import json
@@ -17,63 +17,60 @@ _NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Stored:
-    """An array as it is written: the numbers meant are those in it times the scale."""
+class PayloadArray:
+    """An array as it is written; its values are the stored numbers times the scale."""
 
     array: NDArray[Any]
     scale: float = 1.0
     planes: bool = False  # low bytes before high bytes, which deflates better
 
 
-def halves(values: Tensor | NDArray[Any], *, planes: bool = False) -> Stored:
+def halves(values: Tensor | NDArray[Any], *, planes: bool = False) -> PayloadArray:
     """Numbers as half floats, scaled by a power of two so that the largest is near 1: half floats end at 6e-8."""
-    array = values.detach().cpu().float().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    array = _numpy(values)
     finite = np.abs(array[np.isfinite(array)])
     largest = float(finite.max()) if finite.size else 0.0
     scale = 2.0 ** math.ceil(math.log2(largest)) if largest > 0 else 1.0
-    return Stored(array=(array / scale).astype("<f2"), scale=scale, planes=planes)
+    return PayloadArray(array=(array / scale).astype("<f2"), scale=scale, planes=planes)
 
 
-def marked(values: Tensor) -> Tensor:
-    """Weights that are no numbers as +∞: NaN marks a masked pair, or one that was not computed."""
+def mark_nan(values: Tensor) -> Tensor:
+    """NaN weights as +∞: to the page, NaN is a masked pair, or one that was not computed."""
     return values.masked_fill(values.isnan(), math.inf)
 
 
-def singles(values: Tensor | NDArray[Any]) -> Stored:
+def singles(values: Tensor | NDArray[Any]) -> PayloadArray:
     """Numbers as single floats."""
-    array = values.detach().cpu().float().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    return Stored(array=array.astype("<f4"))
+    return PayloadArray(array=_numpy(values).astype("<f4"))
 
 
-def small(values: Tensor | NDArray[Any]) -> Stored:
+def small(values: Tensor | NDArray[Any]) -> PayloadArray:
     """Whole numbers from 0 to 255, or truths."""
     array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    return Stored(array=array.astype("u1"))
+    return PayloadArray(array=array.astype("u1"))
 
 
-def pack(arrays: Mapping[str, Stored], **fields: Any) -> bytes:
+def _numpy(values: Tensor | NDArray[Any]) -> NDArray[Any]:
+    return values.detach().cpu().float().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def pack(arrays: Mapping[str, PayloadArray], **fields: Any) -> bytes:
     """The bytes of a pack, not compressed."""
     bodies = [_body(stored) for stored in arrays.values()]
 
     def header(begins: int) -> bytes:
         told, at = [], begins
         for (name, stored), body in zip(arrays.items(), bodies, strict=True):
-            one = {
-                "name": name,
-                "dtype": _NAMES[stored.array.dtype],
-                "shape": list(stored.array.shape),
-                "at": at,
-            }
+            shape, dtype = list(stored.array.shape), _NAMES[stored.array.dtype]
+            one = {"name": name, "dtype": dtype, "shape": shape, "at": at}
             one |= {} if stored.scale == 1.0 else {"scale": stored.scale}
             one |= {"planes": True} if stored.planes else {}
             told.append(one)
             at += _filled(len(body))
         return json.dumps({"arrays": told, **fields}, ensure_ascii=False, allow_nan=False).encode()
 
-    begins = 0
-    while (
-        needed := 8 + _filled(len(header(begins)))
-    ) > begins:  # the offsets are written in the header before the data
+    begins = 0  # the header holds the offsets of the data behind it
+    while (needed := 8 + _filled(len(header(begins)))) > begins:
         begins = needed
     text = header(begins).ljust(begins - 8)
     found = [_MAGIC, len(text).to_bytes(4, "little"), text]
@@ -82,7 +79,7 @@ def pack(arrays: Mapping[str, Stored], **fields: Any) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header of a pack and its arrays, scaled: what the page does, for tests and for those who read a pack here."""
+    """The header of a pack and its arrays, scaled, as the page reads them."""
     length = int.from_bytes(data[4:8], "little")
     header: dict[str, Any] = json.loads(data[8 : 8 + length])
     arrays = {}
@@ -98,12 +95,12 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return header, arrays
 
 
-def squeezed(data: bytes, *, level: int = 1) -> bytes:
+def gzipped(data: bytes, *, level: int = 1) -> bytes:
     """The bytes as a gzip stream, the same for the same bytes."""
     return gzip.compress(data, level, mtime=0)
 
 
-def _body(stored: Stored) -> bytes:
+def _body(stored: PayloadArray) -> bytes:
     array = np.ascontiguousarray(stored.array)
     if not stored.planes:
         return array.tobytes()

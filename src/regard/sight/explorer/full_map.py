@@ -1,6 +1,9 @@
-"""The whole map of one head, pooled, with its summary: one pass, kept, and every coarser level follows from it."""
+"""The full map of one head, pooled, with its summary: one pass, cached, from which every coarser level follows."""
 
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from einops import rearrange
@@ -13,6 +16,15 @@ from regard.sight.evidence import Question, Summary, Summing, ask
 from regard.sight.strips import CAPACITY, Strip
 
 CELLS = 1 << 22  # most cells kept of a head: twice sixteen megabytes
+CHEAP = 1 << 24  # weights computed without asking: a tenth of a second
+_CACHED = 1 << 26  # numbers: a quarter of a gigabyte
+
+
+def cost(call: Call, queries: int | None = None) -> int:
+    """How many weights some queries have, counted as of vectors 64 wide."""
+    extent, heads = call.extent, call.query.shape[:-2].numel()
+    asked = extent.queries if queries is None else queries
+    return heads * asked * extent.keys * max(call.query.shape[-1], 32) // 64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,9 +89,7 @@ class Blocking(Question[Cells]):
         looking, broken = strip.total > 0, total.isnan()
         share = torch.where(looking & total.isfinite(), (strip.largest - total).exp(), 0.0)
         weights = strip.parts * share[..., None]
-        if bool(
-            broken.any()
-        ):  # no number over all keys, whatever it is over some; pairs that are hidden stay so
+        if bool(broken.any()):  # NaN over all keys, whatever it is over some; masked pairs stay masked
             open_ = strip.below > torch.finfo(strip.below.dtype).min / 2
             weights.masked_fill_((broken & looking)[..., None] & open_, torch.nan)
         return weights
@@ -90,7 +100,7 @@ class Blocking(Question[Cells]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Whole:
+class FullMap:
     """Everything about one head that costs a pass."""
 
     cells: Cells
@@ -102,15 +112,59 @@ class Whole:
         return 2 * self.cells.sums.numel() + 3 * self.summary.entropy.numel() + self.summary.received.numel()
 
 
-def whole_of(call: Call) -> Whole:
+def full_map(call: Call) -> FullMap:
     """One pass over a call, at the lowest level whose cells are few enough to keep."""
     level = kept_level(call.extent.queries, call.extent.keys)
     blocks, summing = Blocking(call, level, level), Summing(call)
-    tall = (
-        max(CAPACITY // max(call.extent.keys, 1) >> level, 1) << level
-    )  # whole bands, which need no filling
+    # Whole bands, which need no padding.
+    tall = max(CAPACITY // max(call.extent.keys, 1) >> level, 1) << level
     ask(call, blocks, summing, capacity=tall * max(call.extent.keys, 1))
-    return Whole(cells=blocks.answer(), summary=summing.answer())
+    return FullMap(cells=blocks.answer(), summary=summing.answer())
+
+
+class Head(NamedTuple):
+    """Which head of which example."""
+
+    example: int
+    layer: int
+    entry: int
+    head: int
+
+
+class FullMapCache:
+    """Full maps by head; the least recently used are dropped first."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Head, FullMap] = OrderedDict()
+        self._lock, self._long = threading.Lock(), threading.Lock()
+
+    def known(self, head: Head) -> FullMap | None:
+        """The map of a head, if it is cached."""
+        with self._lock:
+            found = self._found.get(head)
+            if found is not None:
+                self._found.move_to_end(head)
+            return found
+
+    def get(self, head: Head, call: Call) -> FullMap:
+        """The map of a head. Long ones are computed one at a time, which leaves a core free for short requests."""
+        if cost(call) <= CHEAP:
+            return self.known(head) or self._keep(head, full_map(call))
+        with self._long:
+            return self.known(head) or self._keep(head, full_map(call))
+
+    def forget(self, example: int) -> None:
+        """Drop the heads of an example."""
+        with self._lock:
+            for head in [head for head in self._found if head.example == example]:
+                del self._found[head]
+
+    def _keep(self, head: Head, found: FullMap) -> FullMap:
+        with self._lock:
+            self._found[head] = found
+            while len(self._found) > 1 and sum(each.size for each in self._found.values()) > _CACHED:
+                self._found.popitem(last=False)
+        return found
 
 
 def kept_level(queries: int, keys: int) -> int:

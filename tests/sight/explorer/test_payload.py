@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.sight.explorer.packs import Stored, halves, pack, singles, small, squeezed, unpack
+from regard.sight.explorer.payload import PayloadArray, gzipped, halves, pack, singles, small, unpack
 
 
 def test_what_is_packed_comes_back() -> None:
@@ -47,7 +47,7 @@ def test_hidden_and_infinite_numbers_stay_what_they_are() -> None:
 
 
 def test_split_planes_are_low_bytes_before_high_bytes() -> None:
-    stored = Stored(array=np.array([0x1122, 0x3344], dtype="<u2"), planes=True)
+    stored = PayloadArray(array=np.array([0x1122, 0x3344], dtype="<u2"), planes=True)
     data = pack({"a": stored})
     header, arrays = unpack(data)
     at = header["arrays"][0]["at"]
@@ -57,5 +57,5 @@ def test_split_planes_are_low_bytes_before_high_bytes() -> None:
 
 def test_squeezing_is_gzip_and_gives_the_same_bytes_for_the_same_bytes() -> None:
     data = pack({"a": singles(torch.zeros(100))})
-    assert gzip.decompress(squeezed(data)) == data
-    assert squeezed(data) == squeezed(data)
+    assert gzip.decompress(gzipped(data)) == data
+    assert gzipped(data) == gzipped(data)
