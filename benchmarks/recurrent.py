@@ -28,7 +28,6 @@ from torch.nn import functional as F
 from regard.attention.scores import Additive
 from regard.data.batches import Pairs, Sequences
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
-from regard.models.targets import decoder_input
 from regard.runs.settings import Training
 from regard.training.batch_order import BatchPlace
 from regard.training.distribution import World
@@ -63,7 +62,7 @@ def by_steps(model: RecurrentTranslator, batch: Pairs, *, words_within: bool) ->
     weights = [getattr(stack, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
     outside = ~batch.source.real()
     said: list[Tensor] = []
-    for x in model.target_embedding(decoder_input(batch.target)).unbind(1):
+    for x in model.target_embedding(batch.target.decoder_input()).unbind(1):
         hidden, cell = torch.lstm_cell(x, [hidden, cell], *weights)
         asked = torch.tanh(keys + F.linear(hidden, score.query_weight)[:, None])
         mass = torch.softmax((asked @ score.vector).masked_fill(outside, -torch.inf), -1)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.data.batches import PAD, Packed
+from regard.data.batches import PAD, Packed, Sequences
 from regard.errors import RegardError
 
 
@@ -24,3 +24,8 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         Packed.end_to_end(texts.tokens, torch.tensor([3]))
     with pytest.raises(RegardError, match="0 sequences"):
         Packed.of([])
+
+
+def test_a_decoder_reads_its_target_one_token_late() -> None:
+    assert Sequences.of([[5, 6, 2], [7, 2]]).decoder_input().tolist() == [[1, 5, 6], [1, 7, 2]]
+    assert Sequences.of([[2], [2]]).decoder_input().tolist() == [[1], [1]]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batches import END, PAD, START, Sequences
-from regard.models.protocols import Spent
+from regard.models.layout import Spent
 
 Logits = Callable[
     [tuple[int, ...], tuple[int, ...]], Sequence[float]

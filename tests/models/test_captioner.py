@@ -32,7 +32,6 @@ from regard.models.captioner import (
     pico,
     show_attend_tell,
 )
-from regard.models.targets import decoder_input
 from regard.models.transformer import Transformer, TransformerConfig
 
 PICTURE: dict[str, Any] = {
@@ -134,7 +133,7 @@ def test_show_attend_and_tell_is_its_equations() -> None:
 @every(CONFIGS)
 def test_stepping_is_teacher_forcing(config: Any) -> None:
     model, data = made(config), batch()
-    found = stepped(model, model.start(data.source), decoder_input(data.target))
+    found = stepped(model, model.start(data.source), data.target.decoder_input())
     real = data.target.real()
     torch.testing.assert_close(found[real], model.logits(data)[real], rtol=0, atol=1e-10)
 
@@ -216,7 +215,7 @@ def test_mixed_precision_changes_little() -> None:
         exact = model.logits(data)
         with torch.autocast(exact.device.type, torch.bfloat16):
             model.loss(data).total.backward()
-            steps = stepped(model, model.start(data.source), decoder_input(data.target))
+            steps = stepped(model, model.start(data.source), data.target.decoder_input())
         assert (steps.float() - exact)[data.target.real()].abs().max() < 0.2
 
 

@@ -7,13 +7,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard import watch
+from regard import MultiHeadAttention, RegardError, watch
+from regard.attention.masks import lengths
 from regard.data.batches import Labelled, Packed, Pairs, Sequences
-from regard.errors import RegardError
+from regard.layers.pooling import AttentionPooling
 from regard.models.classifier import Classifier, ClassifierConfig
 from regard.models.language import LanguageConfig, LanguageModel
-from regard.models.layout import layout_of
+from regard.models.layout import Encoded, Layout, through
 from regard.models.protocols import Loss
+from regard.models.stack import StackConfig, encoder_blocks
 from regard.models.transformer import Transformer, TransformerConfig
 
 SOURCES = [[5, 6, 7, 2], [4, 2], [9, 8, 7, 6, 5, 4, 2], [3, 2]] * 5
@@ -145,4 +147,30 @@ def test_one_side_packed_and_the_other_not_is_refused(as_a_user: None) -> None:
 def test_packed_texts_lie_in_one_row_whatever_is_behind_them() -> None:
     texts = filled_up(SOURCES)
     assert replace(texts, tokens=texts.tokens).filled
-    assert layout_of(texts).own().dense(80, 80).shape == (80, 80)
+    assert Layout.of(texts).own().dense(80, 80).shape == (80, 80)
+
+
+def test_a_full_batch_has_no_padding() -> None:
+    encoded = Encoded.full(torch.randn(3, 5, 2))
+    assert encoded.lengths.tolist() == [5, 5, 5]
+    assert not encoded.lengths.is_floating_point()
+
+
+def test_sequences_are_pooled_as_if_alone() -> None:
+    x, n = torch.randn(2, 7, 6), torch.tensor([7, 3])
+    encoded, asking = Encoded(x, n), AttentionPooling(MultiHeadAttention(6, 2))
+    torch.testing.assert_close(encoded.pooled("attention", asking)[1], asking(x[1, :3])[0])
+    torch.testing.assert_close(encoded.pooled("mean")[1], x[1, :3].mean(0))
+    assert torch.equal(encoded.pooled("first"), x[:, 0])
+    with pytest.raises(RegardError, match="without an AttentionPooling"):
+        encoded.pooled("attention")
+
+
+def test_blocks_are_gone_through_in_order_and_padding_is_not_seen() -> None:
+    blocks = encoder_blocks(StackConfig(width=6, heads=2, depth=2, hidden_width=5, dropout=0.0))
+    x = torch.randn(2, 7, 6)
+    whole = blocks[1](blocks[0](x))
+    assert torch.equal(through(blocks, x, None), whole)
+    short = through(blocks, x, lengths(torch.tensor([7, 3])))
+    torch.testing.assert_close(short[0], whole[0])
+    torch.testing.assert_close(short[1, :3], through(blocks, x[1:, :3], None)[0])

@@ -15,7 +15,6 @@ from torch import Tensor
 from regard import RegardError, watch, weigh
 from regard.data.batches import END, PAD, START, Pairs, Sequences
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
-from regard.models.targets import decoder_input
 
 SMALL = RecurrentConfig(
     source_vocabulary=17,
@@ -115,7 +114,7 @@ def test_it_is_its_equations(cell: str, attention: str, form: str, wiring: str) 
 def test_stepping_is_teacher_forcing(cell: str, attention: str, wiring: str) -> None:
     model = small(cell=cell, attention=attention, wiring=wiring, bidirectional=True, depth=2)
     data = batch()
-    found = stepped(model, model.start(data.source), decoder_input(data.target))
+    found = stepped(model, model.start(data.source), data.target.decoder_input())
     real = data.target.real()
     torch.testing.assert_close(found[real], model.logits(data)[real], rtol=0, atol=1e-10)
 
@@ -287,7 +286,7 @@ def test_mixed_precision_changes_little(attention: str, form: str, wiring: str) 
     exact = model.logits(data)
     with torch.autocast(exact.device.type, torch.bfloat16):
         model.loss(data).total.backward()
-        steps = stepped(model, model.start(data.source), decoder_input(data.target))
+        steps = stepped(model, model.start(data.source), data.target.decoder_input())
     assert (steps.float() - exact)[data.target.real()].abs().max() < 0.1
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.models.captioner import RecurrentCaptioner
-from regard.models.encoded import Encoded
+from regard.models.layout import Encoded
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 
 SMALL = RecurrentConfig(

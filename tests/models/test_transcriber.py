@@ -23,7 +23,6 @@ from regard.decoding.beam import beam
 from regard.decoding.decode import greedy
 from regard.decoding.forced import log_probabilities
 from regard.decoding.sampling import sample
-from regard.models.targets import decoder_input
 from regard.models.transcriber import Transcriber, TranscriberConfig, pico
 
 SMALL = TranscriberConfig(
@@ -58,7 +57,7 @@ def alone(source: Sounds, row: int) -> Sounds:
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_stepping_is_teacher_forcing(positions: str) -> None:
     model, data = made(positions=positions), batch()
-    found = stepped(model, model.start(data.source), decoder_input(data.target))
+    found = stepped(model, model.start(data.source), data.target.decoder_input())
     real = data.target.real()
     torch.testing.assert_close(found[real], model.logits(data)[real], rtol=0, atol=1e-10)
 
@@ -100,7 +99,7 @@ def test_padding_cannot_matter_to_the_bit(norm: str) -> None:
         filled = Pairs(noisy(data.source, filling), data.target)
         loss = model.loss(filled).total
         loss.backward()
-        steps = stepped(model, model.start(filled.source), decoder_input(data.target))
+        steps = stepped(model, model.start(filled.source), data.target.decoder_input())
         grads = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
         found.append([loss, steps, *grads])
     for other in found[1:]:

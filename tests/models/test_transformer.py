@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from regard import RegardError, watch
 from regard.data.batches import END, PAD, Pairs, Sequences
 from regard.layers.positions import Sinusoidal
-from regard.models.targets import decoder_input
 from regard.models.transformer import Transformer, TransformerConfig, base, big, tiny
 
 SMALL = TransformerConfig(
@@ -80,7 +79,7 @@ def test_it_is_torchs_transformer(before: bool, tied: str) -> None:
         ours.encoder_norm.load_state_dict(theirs.encoder.norm.state_dict())
         ours.decoder_norm.load_state_dict(theirs.decoder.norm.state_dict())
     data = batch()
-    source, target = data.source, decoder_input(data.target)
+    source, target = data.source, data.target.decoder_input()
     x = ours.source_embedding.table[source.tokens] * math.sqrt(12) + Sinusoidal(12)(torch.arange(7))
     y = ours.target_embedding.table[target] * math.sqrt(12) + Sinusoidal(12)(torch.arange(5))
     decoded = theirs(
@@ -118,7 +117,7 @@ def test_one_table_serves_all_when_tied() -> None:
 )
 def test_stepping_is_teacher_forcing(positions: str, changes: dict[str, Any]) -> None:
     model, data = small(positions=positions, **changes), batch()
-    found = stepped(model, model.start(data.source), decoder_input(data.target))
+    found = stepped(model, model.start(data.source), data.target.decoder_input())
     real = data.target.real()
     torch.testing.assert_close(found[real], model.logits(data)[real], rtol=0, atol=1e-10)
 
@@ -265,7 +264,7 @@ def test_mixed_precision_changes_little(positions: str) -> None:
     with torch.autocast(exact.device.type, torch.bfloat16):
         loss = model.loss(data)
         loss.total.backward()
-        steps = stepped(model, model.start(data.source), decoder_input(data.target))
+        steps = stepped(model, model.start(data.source), data.target.decoder_input())
     assert loss.total.dtype == torch.float32
     assert (steps.float() - exact)[data.target.real()].abs().max() < 0.2
 

@@ -6,9 +6,8 @@ from models.samples import sequences, stepped
 
 from regard.data.batches import Images, Pairs, Sequences
 from regard.models.captioner import Captioner, CaptionerConfig
-from regard.models.encoded import Encoded
+from regard.models.layout import Encoded
 from regard.models.stack import StackConfig, decoder_blocks
-from regard.models.targets import decoder_input
 from regard.models.transcriber import Transcriber
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.writing import Writing, WritingConfig
@@ -42,7 +41,7 @@ def test_only_real_vectors_are_asked() -> None:
     found = model.logits(Pairs(Images(memory), target))
     memory[:, :, 3:] = torch.nan
     assert torch.equal(model.logits(Pairs(Images(memory), target)), found)
-    steps = stepped(model, model.start(Images(memory)), decoder_input(target))
+    steps = stepped(model, model.start(Images(memory)), target.decoder_input())
     torch.testing.assert_close(steps[target.real()], found[target.real()], rtol=0, atol=1e-12)
 
 

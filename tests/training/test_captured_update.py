@@ -18,7 +18,7 @@ from regard.data.batches import Packed, Pairs, Sequences
 from regard.data.corpus import Corpus
 from regard.data.feeds import PairFeed
 from regard.errors import RegardError
-from regard.models.layout import layout_of
+from regard.models.layout import Layout
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.recipe import find
@@ -166,7 +166,7 @@ def test_what_fills_up_packed_texts_cannot_matter() -> None:
         assert vectors.isfinite().all()
         with torch.no_grad():
             words = torch.where(one.target_embedding.table.isnan(), 0.0, one.target_embedding.table)
-        logits = one._decode(filled, layout_of(filled.target)) @ words.mT
+        logits = one._decode(filled, Layout.of(filled.target)) @ words.mT
         logits.square().sum().backward()
         found.append([logits, *(weight.grad for weight in one.parameters())])
     for clean, soiled in zip(*found, strict=True):

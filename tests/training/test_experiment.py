@@ -16,7 +16,7 @@ import regard
 from regard import RegardError, RegardWarning
 from regard.attention.masks import lengths
 from regard.data.text_lines import Report
-from regard.models.encoded import through
+from regard.models.layout import through
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.settings import TextData

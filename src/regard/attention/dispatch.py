@@ -114,11 +114,11 @@ def notify_missed(here: Present, error: Exception) -> None:
         observer.miss(reason_of(error), name)
 
 
-def notify_decoded(model: nn.Module, rows: Callable[[], Int[Tensor, "texts steps"]]) -> None:
+def notify_decoded(model: nn.Module, rows: Int[Tensor, "texts steps"]) -> None:
     """Give the rows of a decode of this model to those that observe it."""
     for observer in tuple(observers):
         if observer.covers(model):
-            observer.decoded(rows())
+            observer.decoded(rows)
 
 
 def reason_of(error: Exception) -> str:

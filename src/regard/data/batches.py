@@ -103,6 +103,16 @@ class Sequences:
         """[b, n]: which tokens are not filling."""
         return torch.arange(self.tokens.shape[1], device=self.tokens.device) < self.lengths[:, None]
 
+    def decoder_input(self) -> Int[Tensor, "b n"]:
+        """[START, *tokens[:-1]]: what precedes each token."""
+        begin = self.tokens.new_full((len(self), min(1, self.tokens.shape[1])), START)
+        return torch.cat([begin, self.tokens[:, :-1]], dim=1)
+
+    def shifted(self) -> "tuple[Sequences, Sequences]":
+        """These without their last tokens, and without their first: what is read, and what is to be said."""
+        count = (self.lengths - 1).clamp_min(0)
+        return Sequences(self.tokens[:, :-1], count), Sequences(self.tokens[:, 1:], count)
+
 
 @dataclass(frozen=True, eq=False)
 class Packed:
@@ -157,6 +167,23 @@ class Packed:
 
     def __len__(self) -> int:
         return self.lengths.shape[0]
+
+    def shifted(self) -> "tuple[Packed, Packed]":
+        """These without their last tokens, and without their first: what is read, and what is to be said."""
+        # Position p of what is left is in sequence s, behind s tokens that were taken away.
+        lengths = (self.lengths - 1).clamp_min(0)
+        size = self.tokens.shape[0]
+        if not self.filled:
+            size = size - len(self) if self.shortest else int(lengths.sum())
+        ends, row = lengths.cumsum(0), torch.arange(size, device=lengths.device)
+        owner = torch.searchsorted(ends, row, right=True)
+        lost = torch.nn.functional.pad(self.lengths.cumsum(0) - self.lengths - (ends - lengths), (0, 1))[
+            owner
+        ]
+        here = (row + lost).clamp_max(max(self.tokens.shape[0] - 2, 0))
+        longest, shortest = max(self.longest - 1, 0), max(self.shortest - 1, 0)
+        kept = replace(self, lengths=lengths, longest=longest, shortest=shortest, spans=None)
+        return replace(kept, tokens=self.tokens[here]), replace(kept, tokens=self.tokens[here + 1])
 
 
 @runtime_checkable

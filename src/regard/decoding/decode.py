@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.attention.dispatch import notify_decoded
+from regard.attention.dispatch import notify_decoded, observers
 from regard.data.given import instance, integers, whole
 from regard.decoding.hypothesis import Hypothesis, beams
 from regard.decoding.search import Search, SingleSearch
@@ -116,8 +116,8 @@ def per_row(limits: Limits, rows: int) -> list[int]:
 def report_rows(model: object, texts: list[list[Hypothesis]], steps: int) -> None:
     """Give the observers of a model the rows of the best texts, so that they follow them through the steps."""
     best = [several[0] for several in texts if several]
-    if isinstance(model, nn.Module) and best:
-        notify_decoded(model, lambda: beams(best, steps=steps))
+    if observers and best and isinstance(model, nn.Module):
+        notify_decoded(model, beams(best, steps=steps))
 
 
 class SteppedDecode:

@@ -10,11 +10,10 @@ from typing import ClassVar, Literal
 from einops import repeat
 
 from regard.data.batches import Images
-from regard.models.encoded import Encoded
-from regard.models.kind import Kind
+from regard.models.kind import Kind, configured
+from regard.models.layout import Encoded
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
 from regard.models.seeing import PictureConfig, PictureEncoder, PictureStackConfig, PictureTokens
-from regard.models.validate import configured
 from regard.models.writing import Writing, WritingConfig
 
 

@@ -9,12 +9,10 @@ from torch import Tensor, nn
 from regard.attention.projection import glorot
 from regard.data.batches import Texts
 from regard.errors import RegardError
-from regard.models.encoded import encoded, through
-from regard.models.kind import Kind
+from regard.models.kind import Kind, configured
 from regard.models.labelling import Labelling
-from regard.models.layout import layout_of
+from regard.models.layout import Layout, readable, through
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, questions
-from regard.models.validate import configured, readable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +47,10 @@ class Classifier(Labelling[Texts]):
 
     def scores(self, inputs: Texts) -> Float[Tensor, "b classes"]:
         """How well each class fits, before softmax."""
-        tokens, layout = readable(inputs, self.embedding), layout_of(inputs)
+        tokens, layout = readable(inputs, self.embedding), Layout.of(inputs)
         x = layout.sanitised(self.embedding(tokens, offset=layout.offset))
         x = through(self.encoder, x, layout.own())
-        pooled = encoded(self.norm(x), layout).pooled(self.config.pooling, self.pooling)
+        pooled = layout.encoded(self.norm(x)).pooled(self.config.pooling, self.pooling)
         return self.output(self.dropout(pooled))
 
 

@@ -10,10 +10,10 @@ from regard.attention.projection import glorot
 from regard.data.batches import Images
 from regard.errors import RegardError
 from regard.layers.convolution import ConvolutionalFeatures
-from regard.models.kind import Kind
+from regard.models.kind import Kind, check_choices, configured
+from regard.models.layout import pictures
 from regard.models.mixup import MixedLabelling
 from regard.models.seeing import centred
-from regard.models.validate import check_choices, configured, pictures
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,10 +21,10 @@ from regard.data.digit_counts import CLASSES, VOCABULARY
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.pooling import AttentionPooling
-from regard.models.kind import Kind
+from regard.models.kind import Kind, check_choices, configured
+from regard.models.layout import labelled, readable, readable_labels
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
-from regard.models.validate import check_choices, configured, labelled, readable, readable_labels
 
 
 @dataclass(frozen=True, kw_only=True)

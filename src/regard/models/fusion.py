@@ -16,10 +16,10 @@ from regard.attention.projection import glorot
 from regard.data.batches import Batch, Both, Sequences
 from regard.data.given import instance
 from regard.errors import RegardError
-from regard.models.encoded import Encoded, through
 from regard.models.hearing import SoundEncoder, SoundStackConfig
-from regard.models.kind import Kind
+from regard.models.kind import Kind, configured
 from regard.models.labelling import Labelling
+from regard.models.layout import Encoded, readable, through
 from regard.models.seeing import PictureEncoder, PictureStackConfig
 from regard.models.stack import (
     StackConfig,
@@ -29,7 +29,6 @@ from regard.models.stack import (
     last_norm,
     questions,
 )
-from regard.models.validate import configured, readable
 
 Sense = Literal["text", "image", "sound"]
 

@@ -11,11 +11,10 @@ from regard.attention.projection import glorot
 from regard.data.batches import Sounds
 from regard.errors import RegardError
 from regard.layers.frames import Frames, Spectrum
-from regard.models.encoded import Encoded, through
-from regard.models.kind import Kind
+from regard.models.kind import Kind, configured
+from regard.models.layout import Encoded, recordings, through
 from regard.models.mixup import MixedLabelling
 from regard.models.stack import StackConfig, encoder_blocks, last_norm, position_vectors, questions
-from regard.models.validate import configured, recordings
 
 
 @dataclass(frozen=True, kw_only=True)

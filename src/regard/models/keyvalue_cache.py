@@ -13,7 +13,7 @@ from regard.data.batches import Sequences
 from regard.data.given import instance, whole
 from regard.errors import RegardError
 from regard.layers.blocks import EncoderBlock
-from regard.models.protocols import Spent
+from regard.models.layout import Spent
 
 
 @dataclass(frozen=True, eq=False)

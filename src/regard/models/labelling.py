@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.data.batches import Labelled, Source
+from regard.models.layout import labelled, readable_labels
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
-from regard.models.validate import labelled, readable_labels
 
 
 class Labelling(nn.Module, ABC, Generic[Source]):

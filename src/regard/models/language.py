@@ -12,13 +12,11 @@ from regard.attention.projection import glorot
 from regard.data.batches import Sequences, Texts
 from regard.layers.blocks import EncoderBlock
 from regard.models.keyvalue_cache import KeyValueCache
-from regard.models.kind import Kind
-from regard.models.layout import Layout, layout_of, to_learn
+from regard.models.kind import Kind, configured
+from regard.models.layout import Layout, following, readable
 from regard.models.objective import WordLoss
 from regard.models.protocols import Loss
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm
-from regard.models.targets import shifted
-from regard.models.validate import configured, following, readable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +50,14 @@ class LanguageModel(nn.Module):
     def logits(self, batch: Texts) -> Float[Tensor, "*b n vocabulary"]:
         """The scores of what follows each token, given it and those before it."""
         readable(batch, self.embedding)
-        return self._words(self._read(batch, layout_of(batch)))
+        return self._words(self._read(batch, Layout.of(batch)))
 
     def loss(self, batch: Texts) -> Loss:
         """The cross-entropy of every token but the first, given those before it."""
         readable(batch, self.embedding)
-        before, after = shifted(batch)
-        layout = layout_of(before)
-        vectors, targets = to_learn(self._read(before, layout), after, layout)
+        before, after = batch.shifted()
+        layout = Layout.of(before)
+        vectors, targets = layout.to_learn(self._read(before, layout), after)
         return self.objective(vectors, self.word_table(), targets)
 
     def start(self, source: Sequences) -> KeyValueCache:

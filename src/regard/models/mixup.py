@@ -10,9 +10,9 @@ from torch import Tensor
 from regard.data.batches import Batch, Labelled
 from regard.errors import RegardError
 from regard.models.labelling import Labelling
+from regard.models.layout import labelled, readable_labels
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss
-from regard.models.validate import labelled, readable_labels
 
 
 class Blends(Batch, Protocol):

@@ -8,7 +8,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.data.batches import Batch
-from regard.errors import RegardError
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,25 +102,6 @@ class Checks(Protocol):
 
     def check(self, source: Any) -> None:
         """Raise if a source cannot be read. A decode that replays a CUDA graph calls this every time."""
-
-
-class Spent:
-    """Says once that a state was stepped from. A second step from it would see a past that is not its own."""
-
-    def __init__(self) -> None:
-        self._spent = False
-
-    def spend(self) -> None:
-        """Mark, or refuse."""
-        self.check()
-        self._spent = True
-
-    def check(self) -> None:
-        """Refuse if it was."""
-        if self._spent:
-            raise RegardError(
-                "this state was stepped from before: use the state that step returned, or pick rows first"
-            )
 
 
 AnyModel = Generates[Any, Any]

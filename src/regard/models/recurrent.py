@@ -9,10 +9,9 @@ from typing import ClassVar
 
 from regard.data.batches import Sequences
 from regard.errors import RegardError
-from regard.models.encoded import Encoded
-from regard.models.kind import Kind
+from regard.models.kind import Kind, configured
+from regard.models.layout import Encoded, readable
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
-from regard.models.validate import configured, readable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,19 +17,18 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.kv_cache import Memory
 from regard.attention.masks import lengths
 from regard.attention.projection import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.recurrence import Recurrence
-from regard.models.encoded import Encoded
-from regard.models.memory import Memory
+from regard.models.kind import check_choices, check_vocabulary
+from regard.models.layout import Encoded, Spent, following, pairs, readable
 from regard.models.objective import WordLoss
-from regard.models.protocols import Loss, Spent
+from regard.models.protocols import Loss
 from regard.models.recurrent_attention import Alignment, make_score
-from regard.models.targets import decoder_input
-from regard.models.validate import check_choices, check_vocabulary, following, pairs, readable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +201,7 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
         state = self.start(batch.source)
         # Padding may hold anything, and would reach the gradient of the weights.
         x = torch.where(
-            batch.target.real()[..., None], self.target_embedding(decoder_input(batch.target)), 0.0
+            batch.target.real()[..., None], self.target_embedding(batch.target.decoder_input()), 0.0
         )
         if not self.feeds:
             tops, _ = self.decoder(x, state.hidden)

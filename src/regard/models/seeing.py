@@ -14,9 +14,8 @@ from regard.layers.convolution import Convolutional, ConvolutionalFeatures
 from regard.layers.patches import Patches
 from regard.layers.positions import Gaussian, Grid, LearnedGrid, Sinusoidal
 from regard.layers.rotary import GridRotary
-from regard.models.encoded import Encoded, through
+from regard.models.layout import Encoded, pictures, through
 from regard.models.stack import StackConfig, encoder_blocks, last_norm
-from regard.models.validate import pictures
 
 
 @dataclass(frozen=True, kw_only=True)

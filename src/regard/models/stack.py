@@ -17,7 +17,7 @@ from regard.layers.pooling import AttentionPooling
 from regard.layers.positions import Gaussian, Learned, Positions, Sinusoidal
 from regard.layers.residual import Placement, Residual, after, before, inside
 from regard.layers.rotary import Rotary
-from regard.models.validate import check_choices, check_vocabulary
+from regard.models.kind import check_choices, check_vocabulary
 
 _PLACEMENTS: dict[str, Placement] = {"before": before, "after": after, "inside": inside}
 

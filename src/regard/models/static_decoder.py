@@ -9,11 +9,10 @@ from typing import Any
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.kv_cache import BeamCache, KeyValue
+from regard.attention.kv_cache import BeamCache, KeyValue, Memory
 from regard.attention.reach import Extent, Reach
 from regard.attention.static_cache import StaticReach, StaticSlots
 from regard.layers.embedding import Embedding
-from regard.models.memory import Memory
 
 _MULTIPLE = 16  # of positions of a memory: kernels want rows of masks that begin at aligned addresses
 

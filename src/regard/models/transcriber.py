@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from regard.data.batches import Sounds
-from regard.models.encoded import Encoded
 from regard.models.hearing import SoundEncoder, SoundStackConfig
-from regard.models.kind import Kind
-from regard.models.validate import configured
+from regard.models.kind import Kind, configured
+from regard.models.layout import Encoded
 from regard.models.writing import Writing, WritingConfig
 
 

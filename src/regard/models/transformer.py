@@ -9,11 +9,9 @@ from torch import Tensor
 from regard.data.batches import Texts
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
-from regard.models.encoded import Encoded, encoded, through
-from regard.models.kind import Kind
-from regard.models.layout import layout_of
+from regard.models.kind import Kind, configured
+from regard.models.layout import Encoded, Layout, readable, through
 from regard.models.stack import embedding, encoder_blocks, last_norm
-from regard.models.validate import configured, readable
 from regard.models.writing import Writing, WritingConfig
 
 
@@ -70,9 +68,9 @@ class Transformer(Writing[Texts]):
     def read(self, source: Texts) -> Encoded:
         """The same, with their layout."""
         self.check(source)
-        layout = layout_of(source)
+        layout = Layout.of(source)
         x = layout.sanitised(self._reader()(source.tokens, offset=layout.offset))
-        return encoded(self.encoder_norm(through(self.encoder, x, layout.own())), layout)
+        return layout.encoded(self.encoder_norm(through(self.encoder, x, layout.own())))
 
     def check(self, source: Texts) -> None:
         """Refuse tokens that the table does not have, and lengths that do not fit."""

@@ -9,11 +9,10 @@ from torch import Tensor, nn
 from regard.attention.projection import glorot
 from regard.data.batches import Images
 from regard.errors import RegardError
-from regard.models.kind import Kind
+from regard.models.kind import Kind, configured
 from regard.models.mixup import MixedLabelling
 from regard.models.seeing import PictureEncoder, PictureStackConfig
 from regard.models.stack import questions
-from regard.models.validate import configured
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,21 +10,18 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.kv_cache import BeamCache, GrowingSlots, KeyValue
+from regard.attention.kv_cache import Asked, BeamCache, GrowingSlots, KeyValue, Memory
 from regard.attention.projection import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState
 from regard.layers.embedding import Embedding
 from regard.layers.positions import Offset
-from regard.models.encoded import Encoded
 from regard.models.fused_step import DecoderParts, FusedStep, obstacle
-from regard.models.layout import Layout, layout_of, read_late, to_learn
-from regard.models.memory import Asked, Memory
+from regard.models.layout import Encoded, Layout, Spent, following, pairs, readable
 from regard.models.objective import WordLoss
-from regard.models.protocols import Loss, Spent
+from regard.models.protocols import Loss
 from regard.models.stack import StackConfig, decoder_blocks, embedding, last_norm
 from regard.models.static_decoder import StaticDecoder
-from regard.models.validate import following, pairs, readable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +117,12 @@ class Writing(nn.Module, ABC, Generic[Source]):
 
     def logits(self, batch: Pairs[Source, Any]) -> Float[Tensor, "*b t vocabulary"]:
         """The scores of every target token, given those before it."""
-        return self._words(self._decode(batch, layout_of(self._target(batch))))
+        return self._words(self._decode(batch, Layout.of(self._target(batch))))
 
     def loss(self, batch: Pairs[Source, Any]) -> Loss:
         """The cross-entropy of the target tokens."""
-        layout = layout_of(self._target(batch))
-        vectors, targets = to_learn(self._decode(batch, layout), batch.target, layout)
+        layout = Layout.of(self._target(batch))
+        vectors, targets = layout.to_learn(self._decode(batch, layout), batch.target)
         return self.objective(vectors, self.word_table(), targets)
 
     def start(self, source: Source) -> WritingState:
@@ -198,7 +195,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
 
     def _decode(self, batch: Pairs[Source, Any], layout: Layout) -> Float[Tensor, "*b t d"]:
         memory = self.read(batch.source)
-        x = layout.sanitised(self.target_embedding(read_late(batch.target, layout), offset=layout.offset))
+        x = layout.sanitised(self.target_embedding(layout.decoder_input(batch.target), offset=layout.offset))
         mask, memory_mask = layout.back(), layout.asking(memory.layout)
         for block in self.decoder:
             x = block(x, memory.vectors, mask=mask, memory_mask=memory_mask)
