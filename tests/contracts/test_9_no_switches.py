@@ -1,7 +1,8 @@
 """Contract 9: nothing decides behind your back.
 
 The bits of outputs and gradients are the same with and without grad mode, hooks, a watcher, another model that was
-optimised, and another thread at work. Operators of torch that differ by themselves are listed at the end.
+optimised, and another thread at work: of plain models, of plain models under autocast, and of models optimised for
+training. Operators of torch that differ by themselves are listed at the end. Tensors are made on the default device.
 """
 
 import threading
@@ -41,7 +42,13 @@ SMALL: dict[str, Any] = {"width": 16, "heads": 4, "depth": 2, "hidden_width": 24
 
 
 def x(length: int = 7) -> Tensor:
-    return torch.randn(3, length, 16, generator=torch.Generator().manual_seed(2))
+    return drawn(torch.randn, 3, length, 16)
+
+
+def drawn(how: Callable[..., Tensor], *shape: int) -> Tensor:
+    """The same numbers on every device."""
+    numbers = how(*shape, generator=torch.Generator("cpu").manual_seed(2), device="cpu")
+    return numbers.to(torch.get_default_device())
 
 
 def pairs() -> Pairs:
@@ -89,8 +96,7 @@ def classifier() -> tuple[nn.Module, Run]:
 
 def vision() -> tuple[nn.Module, Run]:
     model = Vision(VisionConfig(**SMALL, channels=1, image_size=(6, 6), patch=(3, 3), classes=3))
-    pixels = torch.rand(2, 1, 6, 6, generator=torch.Generator().manual_seed(4))
-    return model, lambda: model.predict(Images(pixels))
+    return model, lambda: model.predict(Images(drawn(torch.rand, 2, 1, 6, 6)))
 
 
 MODELS: dict[str, Callable[[], tuple[nn.Module, Run]]] = {
@@ -103,6 +109,7 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, Run]]] = {
     "norm inside": partial(block, inside),
     "translator": translator,
     "translator, norm after": partial(translator, norm="after", positions="rotary"),
+    "translator, dropout": partial(translator, dropout=0.1, tied="none"),
     "recurrent translator": recurrent,
     "language model": language,
     "classifier": classifier,
@@ -127,11 +134,20 @@ def hooks(model: nn.Module) -> Iterator[None]:
             each.remove()
 
 
+def device() -> str:
+    return torch.get_default_device().type
+
+
 @contextmanager
 def another_optimised(model: nn.Module) -> Iterator[None]:
+    """Other models, one for inference and one for training."""
     other, run = translator(norm="after")
-    optimise(other, precision="int8")
-    with torch.no_grad():
+    optimise(other, precision="int8" if device() == "cpu" else "fp16")
+    with torch.no_grad(), torch.autocast(device(), enabled=False):
+        run()
+    other, run = translator()
+    optimise(other, for_="training", precision="bf16")
+    with torch.autocast(device(), torch.bfloat16):
         run()
     yield
 
@@ -142,7 +158,7 @@ def another_thread(model: nn.Module) -> Iterator[None]:
     over, (other, _) = threading.Event(), translator()
 
     def work() -> None:
-        with torch.no_grad(), watch(other):
+        with torch.no_grad(), watch(other), torch.device(device()):  # a default device is of one thread
             greedy(other.eval(), pairs().source, limits=3)
             while not over.is_set():
                 greedy(other, pairs().source, limits=3)
@@ -164,6 +180,33 @@ CONDITIONS: dict[str, Callable[[nn.Module], AbstractContextManager[Any]]] = {
 }
 
 
+@contextmanager
+def in_16_bits() -> Iterator[None]:
+    with torch.autocast(device(), torch.bfloat16):
+        yield
+
+
+# How a model is made ready, and what it runs under.
+WAYS: dict[str, tuple[Callable[[nn.Module], object], Callable[[], AbstractContextManager[Any]]]] = {
+    "plain": (lambda model: None, nullcontext),
+    "under autocast": (lambda model: None, in_16_bits),
+    "for training": (lambda model: optimise(model, for_="training", precision="bf16"), in_16_bits),
+}
+
+
+def made(name: str, way: str) -> tuple[nn.Module, Run]:
+    torch.manual_seed(1)
+    model, run = MODELS[name]()
+    ready, around = WAYS[way]
+    ready(model)
+
+    def within() -> Tensor:
+        with around():
+            return run()
+
+    return model, within
+
+
 def results(model: nn.Module, run: Run) -> list[Tensor]:
     """The output, and the gradients of the weights."""
     torch.manual_seed(7)
@@ -173,11 +216,16 @@ def results(model: nn.Module, run: Run) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
+@pytest.mark.parametrize(
+    ("way", "training"),
+    [("plain", False), *((way, True) for way in WAYS)],
+    ids=["plain, evaluating", *WAYS],
+)
 @pytest.mark.parametrize("name", MODELS)
-def test_outputs_and_gradients_keep_their_bits(name: str, training: bool, condition: str) -> None:
-    torch.manual_seed(1)
-    model, run = MODELS[name]()
+def test_outputs_and_gradients_keep_their_bits(name: str, way: str, training: bool, condition: str) -> None:
+    if device() == "cuda" and name == "recurrent translator" and not training:
+        pytest.skip("cuDNN gives gradients in training only")
+    model, run = made(name, way)
     model.train(training)
     plain = results(model, run)
     with CONDITIONS[condition](model):
@@ -187,10 +235,10 @@ def test_outputs_and_gradients_keep_their_bits(name: str, training: bool, condit
 
 
 @pytest.mark.parametrize("frozen", [False, True], ids=["weights that learn", "weights that are frozen"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", MODELS)
-def test_outputs_do_not_depend_on_grad_mode(name: str, frozen: bool) -> None:
-    torch.manual_seed(1)
-    model, run = MODELS[name]()
+def test_outputs_do_not_depend_on_grad_mode(name: str, way: str, frozen: bool) -> None:
+    model, run = made(name, way)
     model.eval()
     plain = run()
     model.requires_grad_(not frozen)
@@ -219,7 +267,7 @@ DIFFERING = {
 def test_the_operators_of_torch_that_differ_are_these(name: str) -> None:
     make, on = DIFFERING[name]
     torch.manual_seed(0)
-    rnn, rows = make(64, 64, batch_first=True), torch.randn(3, 7, 64)
+    rnn, rows = make(64, 64, batch_first=True, device="cpu"), torch.randn(3, 7, 64, device="cpu")
     plain = padded(rnn, rows), packed(rnn, rows)
     with torch.no_grad() if on == "grad mode" else nullcontext():
         rnn.requires_grad_(on == "grad mode")

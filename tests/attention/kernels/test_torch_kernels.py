@@ -204,3 +204,15 @@ def test_what_is_no_narrow_band_goes_another_way() -> None:
         assert explain(Call(query, key, mask)).choice.kernel != "blocks"
     assert "128 keys around them" not in str(explain(Call(query, key, window(5))))
     assert "64 queries at a time over 72 keys around them" in str(explain(Call(query, key, window(5))))
+
+
+@pytest.mark.skipif(kernels() is None, reason="the C kernels are not built")
+def test_autocast_does_not_choose_the_kernel_of_a_few_queries() -> None:
+    query, key, value = (torch.randn(3, 2, n, 6, device="cpu").requires_grad_() for n in (2, 7, 7))
+    plain = attend(query, key, value)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = attend(query, key, value)
+        narrow = small_queries(query.bfloat16(), key, value.bfloat16(), added=None, scale=0.5, dropout=0.0)
+    assert torch.equal(found, plain)
+    weights = (query.double() * 0.5 @ key.double().mT).softmax(-1)
+    torch.testing.assert_close(narrow.double(), weights @ value.double(), rtol=0, atol=0.05)

@@ -118,7 +118,7 @@ def small_queries(
 
     For so few queries torch's fused kernel is slower than a C kernel, or than two products and a softmax.
     """
-    if torch_instead(query, dropout) is None:
+    if torch_instead(query, dropout) is None and key.dtype == value.dtype == torch.float32:
         if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
             return _SmallQueries.apply(query, key, value, added, scale)  # type: ignore[no-untyped-call]
         return _in_c(
@@ -131,7 +131,7 @@ def small_queries(
 def torch_instead(query: Tensor, dropout: float) -> str | None:
     """Why torch's operations compute this and not the C kernel; None where the C kernel does.
 
-    Gradients do not decide. Autocast and the transforms of torch.func have a meaning for torch's operations alone.
+    Neither gradients nor autocast decide. The transforms of torch.func have a meaning for torch's operations alone.
     """
     if kernels() is None:
         return NOT_BUILT
@@ -139,8 +139,8 @@ def torch_instead(query: Tensor, dropout: float) -> str | None:
         return "the C kernel has no dropout"
     if query.ndim != 4:
         return f"the C kernel takes four axes, and here are {query.ndim}"
-    if torch.is_autocast_enabled("cpu"):
-        return "autocast chooses the dtype of torch's operations"
+    if query.dtype != torch.float32:  # such as what a bilinear score makes of it under autocast
+        return f"the C kernel takes float32, and here is {query.dtype}"
     if type(query) not in (Tensor, nn.Parameter) or torch._C._are_functorch_transforms_active():
         return "the query is no plain tensor"
     return None
