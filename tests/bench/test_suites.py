@@ -2,11 +2,12 @@
 
 import importlib.util
 import json
+import os
 
 import pytest
 from bench.test_contest import rows
 
-from regard import RegardError
+from regard import RegardError, bench
 from regard.bench import peers
 from regard.bench.suites import SUITES, check_suites, record_of, run_suite
 
@@ -46,3 +47,11 @@ def test_the_record_has_rows_tables_and_pictures(tmp_path):
     assert told["about"]["threads"] == 2
     assert {"load at end", "ctranslate2"} <= told["about"].keys()
     assert "![bench-training](bench-training.png)" in (tmp_path / "bench.md").read_text()
+
+
+def test_importing_the_package_sets_no_variable_of_torch(monkeypatch):
+    names = ("KINETO_LOG_LEVEL", "TORCH_CPP_LOG_LEVEL")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    importlib.reload(bench)
+    assert not set(names) & set(os.environ)

@@ -32,8 +32,13 @@ from regard.layers.recurrence import Recurrence
 
 WINDOW = 64  # w: a position sees those less than so many away
 KERNEL = 3  # k: positions that a convolution sees
-INNER = 4  # width inside the dense map, over d
+HIDDEN = 4  # hidden width of the dense map, over d
 Count = Callable[[int, int], int]  # of a length n and a width d
+
+
+def _vectors(n: int, d: int) -> int:
+    """The numbers of n vectors."""
+    return n * d
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +48,12 @@ class LayerKind:
     name: str
     make: Callable[[int], nn.Module]  # of a width
     order: str  # of its operations, as the table has it
-    exponent: int  # of n in that
     operations: Count  # multiplications and additions, forward
-    sequential: str
     path: str
-    held: Count  # numbers, up to a factor
-    held_exponent: int  # of n in that
+    exponent: int = 1  # of n in the order
+    sequential: str = "1"
+    held: Count = _vectors  # numbers, up to a factor
+    held_exponent: int = 1  # of n in that
 
 
 def kinds() -> dict[str, LayerKind]:
@@ -60,10 +65,7 @@ def kinds() -> dict[str, LayerKind]:
             order="n²·d",
             exponent=2,
             operations=lambda n, d: _projections(n, d) + 4 * n * n * d,
-            sequential="1",
             path="1",
-            held=lambda n, d: n * d,
-            held_exponent=1,
         ),
         LayerKind(
             name="written out",
@@ -71,32 +73,24 @@ def kinds() -> dict[str, LayerKind]:
             order="n²·d",
             exponent=2,
             operations=lambda n, d: _projections(n, d) + 4 * n * n * d,
-            sequential="1",
             path="1",
             held=lambda n, d: heads(d) * n * n,
             held_exponent=2,
         ),
         LayerKind(
             name="window",
-            make=lambda d: Mixing(d, _local),
+            make=lambda d: Mixing(d, lambda query, key, value: attend(query, key, value, window(WINDOW))),
             order="n·w·d",
-            exponent=1,
             operations=lambda n, d: _projections(n, d) + 4 * n * _seen(n) * d,
-            sequential="1",
             path="n / w",
-            held=lambda n, d: n * d,
-            held_exponent=1,
         ),
         LayerKind(
             name="recurrent",
             make=States,
             order="n·d²",
-            exponent=1,
             operations=lambda n, d: 16 * n * d * d,  # four gates, each of the input and of the state
             sequential="n",
             path="n",
-            held=lambda n, d: n * d,
-            held_exponent=1,
         ),
         LayerKind(
             name="convolution",
@@ -106,23 +100,15 @@ def kinds() -> dict[str, LayerKind]:
                 Rearrange("b d n -> b n d"),
             ),
             order="k·n·d²",
-            exponent=1,
             operations=lambda n, d: 2 * KERNEL * n * d * d,
-            sequential="1",
             path="n / k",
-            held=lambda n, d: n * d,
-            held_exponent=1,
         ),
         LayerKind(
             name="dense",
-            make=lambda d: FeedForward(d, INNER * d),
+            make=lambda d: FeedForward(d, HIDDEN * d),
             order="n·d²",
-            exponent=1,
-            operations=lambda n, d: 4 * INNER * n * d * d,
-            sequential="1",
+            operations=lambda n, d: 4 * HIDDEN * n * d * d,
             path="none",
-            held=lambda n, d: n * d,
-            held_exponent=1,
         ),
     )
     return {kind.name: kind for kind in every}
@@ -168,10 +154,6 @@ class States(nn.Module):
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
         """One at every position."""
         return self.recurrence(x)[0]
-
-
-def _local(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    return attend(query, key, value, window(WINDOW))
 
 
 def _seen(n: int) -> int:

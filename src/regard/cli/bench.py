@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Threads, say
+from regard.cli.texts import Threads, quiet_profiler, say
 
 EXAMPLES = """
 regard bench --quick
@@ -33,6 +33,7 @@ def bench(
     ] = Path("bench"),
 ) -> None:
     """Time, memory and answers of regard and of the peers that are installed, side by side in one run."""
+    quiet_profiler()
     from rich.console import Console
 
     from regard.bench.measuring import crowd

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Threads, say
+from regard.cli.texts import Threads, quiet_profiler, say
 from regard.errors import RegardError
 
 EXAMPLES = """
@@ -56,6 +56,7 @@ def cost(
     if csv and json:
         raise RegardError("--csv and --json: choose one; both are written to the folder of --out")
     sizes = (QUICK if quick else LENGTHS) if lengths is None else [_length(part) for part in _parts(lengths)]
+    quiet_profiler()
     from rich.console import Console
 
     from regard.bench.cost import fitting, measure_costs

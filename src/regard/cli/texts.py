@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from regard.models.kind import Kind
 
 
+def quiet_profiler() -> None:
+    """Silence the log of the profiler that counts memory. torch reads these variables once, when it is imported."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
 def recipe_names(incomplete: str) -> list[str]:
     """Recipes whose names begin so, for the shell to complete; read from their file names, so that Tab is quick."""
     folder = Path(__file__).parent.parent / "recipes"

@@ -42,7 +42,8 @@ def save_marian(model: Transformer, folder: str | Path) -> None:
     except OSError as error:
         raise RegardError(f"{target} cannot be written ({error.strerror}): choose another folder") from None
     write_atomically(target / "model.safetensors", save(to_marian(model), {"format": "pt"}))
-    for name, values in (("config", config), ("generation_config", _generation())):
+    generation = {**_SPECIAL, "suppress_tokens": [PAD, START]}  # as our decoders, which never write them
+    for name, values in (("config", config), ("generation_config", generation)):
         write_atomically(target / f"{name}.json", json.dumps(values, indent=2) + "\n")
 
 
@@ -143,11 +144,6 @@ _SIZES = (
     "vocab_size",
 )
 _SPECIAL = {"pad_token_id": PAD, "bos_token_id": START, "eos_token_id": END, "decoder_start_token_id": START}
-
-
-def _generation() -> dict[str, Any]:
-    # As our decoders do, never write PAD or START.
-    return {**_SPECIAL, "suppress_tokens": [PAD, START]}
 
 
 def _config_of(given: dict[str, Any]) -> TransformerConfig:

@@ -1,4 +1,4 @@
-"""Whether Triton is installed, and whether its interpreter is on. The one place that is asked, without importing Triton."""
+"""Whether Triton is installed, and whether its interpreter is on: checked here alone, without importing Triton."""
 
 import importlib.util
 import os

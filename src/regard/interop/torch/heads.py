@@ -79,19 +79,7 @@ def torch_call(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask[None]
     masks = TorchMasks(pairs=attn_mask, padding=key_padding_mask, is_causal=is_causal)
     parameters.check(query, key, value, batch_axis=0 if batch_first else 1)
-    return _call(parameters, query, key, value, masks, batch_first, static or Static())
-
-
-def _call(
-    parameters: Parameters,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    masks: TorchMasks,
-    batch_first: bool,
-    static: Static,
-) -> tuple[Call, Tensor]:
-    """The call and its values, with the heads apart: [batch, heads, positions, head width]."""
+    static = static or Static()
     heads = parameters.heads
     batch_axis, axis = (0, 1) if batch_first else (1, 0)
     batch, queries = query.shape[batch_axis], query.shape[axis]
