@@ -230,7 +230,7 @@ def _shown(name: str, value: float) -> str:
 def draw_alignments(runs: Path, out: Path) -> None:
     """Where the recurrent translator looks under each of the six scores, for one number, side by side."""
     from regard.runs.load import load
-    from regard.sight.pictures.panels import sheet
+    from regard.sight.pictures.heatmap import sheet
     from regard.sight.translation_picture import picture_of
 
     trained = [score for score in SCORES if (runs / f"numbers-{score}-1" / "metrics.json").exists()]

@@ -8,9 +8,8 @@ from regard.bench.layers import KERNEL, WINDOW, LayerKind
 from regard.bench.measuring import load
 from regard.bench.record import Record
 from regard.bench.tables import Table, middle, near, short
-from regard.sight.pictures.chart import Chart
-from regard.sight.pictures.panels import Panels
-from regard.sight.pictures.plot import Series
+from regard.sight.pictures.chart import Chart, Series
+from regard.sight.pictures.scene import Panels
 
 
 def tables(found: Costs) -> list[Table]:

@@ -39,10 +39,9 @@ def gallery(
 def show(console: "Console", words: list[str], out: Path) -> None:
     """Compute, print and write everything. What is heavy is imported here, after the first lines are on the screen."""
     from regard.attention.explain import explain
+    from regard.sight.pictures.font import plain
     from regard.sight.pictures.gallery import mask_maps, masks_over, score_maps
-    from regard.sight.pictures.heatmap import heatmap
-    from regard.sight.pictures.labels import plain
-    from regard.sight.pictures.panels import sheet
+    from regard.sight.pictures.heatmap import heatmap, sheet
 
     scores, masks = score_maps(words), mask_maps(words)
     scaled = scores[1].picture

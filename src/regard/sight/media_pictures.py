@@ -15,8 +15,8 @@ from regard.models.hearing import SoundEncoder
 from regard.models.seeing import PictureEncoder, PictureTokens
 from regard.runs.answering import Labeller, MediaDescriber
 from regard.sight.pictures.overlay import MAX_WORDS, Overlay, overlay
-from regard.sight.pictures.panels import Panels
 from regard.sight.pictures.photo import Photo, spectrogram
+from regard.sight.pictures.scene import Panels
 from regard.sight.rollout import rollout
 from regard.sight.seen import Seen
 from regard.sight.selection import Choice

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from sight.pictures.drawn import printed
 
 from regard import RegardError, causal, weigh
 from regard.data.letter_vectors import spell
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, PAPER, code, colour
-from regard.sight.pictures.heatmap import heatmap
+from regard.sight.pictures.heatmap import heatmap, sheet
 from regard.sight.pictures.png import SCALE
 from regard.sight.pictures.png import image as painted
 from regard.sight.pictures.scene import CellGrid
@@ -176,3 +177,34 @@ def test_keys_that_are_set_apart_are_grey_and_named_and_the_others_as_before(tmp
 def test_not_every_key_can_be_set_apart() -> None:
     with pytest.raises(RegardError, match="aside=2 of 2 keys"):
         heatmap([[0.5, 0.5]], ["a"], ["b", "c"], aside=2)
+
+
+def test_a_sheet_shows_each_map_in_its_place(tmp_path):
+    def flat(level):
+        return heatmap(np.full((2, 2), level), ["a", "b"], ["c", "d"], top=1.0)
+
+    levels = [[0.1, 0.5, 0.9], [0.3]]
+    page = sheet([[flat(level) for level in row] for row in levels])
+    page.png(tmp_path / "sheet.png")
+    image = Image.open(tmp_path / "sheet.png")
+    layout = flat(0.5).layout(cell=18, angle=90.0)
+    assert image.size == (3 * layout.width * SCALE, 2 * layout.height * SCALE)
+    x, y = (round((corner + layout.cell / 2) * SCALE) for corner in layout.corner(0, 0))
+    for i, row in enumerate(levels):
+        for j, level in enumerate(row):
+            spot = (x + round(j * layout.width * SCALE), y + round(i * layout.height * SCALE))
+            assert image.getpixel(spot) == colour(level)
+
+
+@pytest.mark.parametrize("rows", [[], [[]]])
+def test_an_empty_sheet_is_refused(rows):
+    with pytest.raises(RegardError, match="at least one"):
+        sheet(rows)
+
+
+def test_a_sheet_is_also_written_as_svg_and_shown_in_a_terminal(tmp_path):
+    maps = [heatmap([[0.5, 0.5]], ["a"], ["b", "c"], title=name) for name in ("first", "second")]
+    sheet([maps]).svg(tmp_path / "x.svg")
+    assert (tmp_path / "x.svg").read_text().count("a → b: 0.5") == 2
+    output = printed(sheet([maps]).terminal())
+    assert output.index("first") < output.index("second")

@@ -3,11 +3,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from sight.pictures.drawn import printed
 
 from regard import Chart, RegardError, Series, alignment_map, atlas, heatmap, lines, overlay, sheet
 from regard.sight.pictures.bars import Bar, Bars
 from regard.sight.pictures.font import length
-from regard.sight.pictures.scene import Box, Circle, Drawing, Label, Pixels, Ribbon, Stroke, moved
+from regard.sight.pictures.scene import Box, Circle, Drawing, Label, Panels, Pixels, Ribbon, Stroke, moved
 
 INK = (1, 2, 3)
 WEIGHTS = [[0.7, 0.3], [0.5, 0.5]]
@@ -102,3 +103,33 @@ def test_a_picture_is_the_same_bytes_each_time(tmp_path, name):
         for turn in (1, 2):
             PICTURES[name]().write(tmp_path / f"{turn}.{kind}")
         assert (tmp_path / f"1.{kind}").read_bytes() == (tmp_path / f"2.{kind}").read_bytes()
+
+
+UPPER = Chart(y="upper", series=[Series(name="a", points=[(0, 1.0), (1, 2.0)])])
+LOWER = Chart(y="lower", series=[Series(name="b", points=[(0, 1.0), (1, 2.0)])], width=200)
+
+
+def test_pictures_lie_under_one_another():
+    alone, page = [chart.scene() for chart in (UPPER, LOWER)], Panels(parts=[UPPER, LOWER]).scene()
+    assert page.height == sum(scene.height for scene in alone)
+    assert page.width == max(scene.width for scene in alone)
+    places = {mark.text: (mark.x, mark.y) for mark in page.marks if isinstance(mark, Label)}
+    (own,) = [mark for mark in alone[1].marks if isinstance(mark, Label) and mark.text == "lower"]
+    assert places["lower"] == (own.x, own.y + alone[0].height)
+    assert len(page.marks) == sum(len(scene.marks) for scene in alone)
+
+
+def test_a_title_is_above_all():
+    page = Panels(parts=[UPPER], title="both", note="of them").scene()
+    heights = {mark.text: mark.y for mark in page.marks if isinstance(mark, Label)}
+    assert heights["both"] < heights["of them"] < heights["upper"]
+
+
+def test_the_terminal_shows_them_in_order():
+    output = printed(Panels(parts=[UPPER, LOWER], title="both").terminal())
+    assert output.index("both") < output.index("upper") < output.index("lower")
+
+
+def test_a_page_without_pictures_is_refused():
+    with pytest.raises(RegardError, match="at least one"):
+        Panels(parts=[])

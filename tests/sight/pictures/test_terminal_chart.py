@@ -3,8 +3,7 @@ import re
 import pytest
 from sight.pictures.drawn import printed
 
-from regard.sight.pictures.chart import Chart
-from regard.sight.pictures.plot import Series
+from regard.sight.pictures.chart import Chart, Series
 
 RISING = Series(name="rising", points=[(n, n / 10) for n in range(11)])
 

@@ -11,8 +11,7 @@ from rich.console import RenderableType
 from regard.errors import RegardError
 from regard.sight.pictures.amounts import Weights, amounts, levels, positive
 from regard.sight.pictures.colours import FAINT, HATCH, shade
-from regard.sight.pictures.font import length
-from regard.sight.pictures.labels import amount, plain
+from regard.sight.pictures.font import amount, length, plain
 from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Pixels, Scene, head, page
 
 MAX_MAPS = (48, 64)  # layers and heads on one page

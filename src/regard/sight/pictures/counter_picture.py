@@ -18,8 +18,19 @@ from regard.models.counter import Counter
 from regard.sight.pictures.colours import FAINT, HATCH, HUES, INK, code, colour, readable
 from regard.sight.pictures.curves import loss_of
 from regard.sight.pictures.font import length
-from regard.sight.pictures.panels import Panels
-from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Scene, Stroke, head, page
+from regard.sight.pictures.scene import (
+    MARGIN,
+    NOTE,
+    Box,
+    Drawing,
+    Label,
+    Mark,
+    Panels,
+    Scene,
+    Stroke,
+    head,
+    page,
+)
 
 MAX_SAMPLES = 32  # samples
 _CELL, _APART = 40.0, 20.0

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError
-from regard.sight.pictures.chart import Chart
-from regard.sight.pictures.panels import Panels
-from regard.sight.pictures.plot import Point, Series
+from regard.sight.pictures.chart import Chart, Point, Series
+from regard.sight.pictures.scene import Panels
 
 _SHARES = ("accuracy", "exact", "correct")  # metrics between 0 and 1
 _LOSSES = ("loss", "nll", "perplexity")  # drawn with the training loss, or saying the same

@@ -9,8 +9,8 @@ from regard.sight.layer import Layer
 from regard.sight.pictures.alignment_map import AlignmentMap
 from regard.sight.pictures.atlas import Atlas
 from regard.sight.pictures.colours import INK, MARKED, code, shade
+from regard.sight.pictures.font import amount
 from regard.sight.pictures.heatmap import Heatmap
-from regard.sight.pictures.labels import amount
 from regard.sight.pictures.overview import overview
 from regard.sight.seen import Seen
 

@@ -7,15 +7,27 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import NDArray
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.text import Text
 from torch import Tensor
 
 from regard.errors import RegardError
 from regard.sight.pictures.amounts import Weights, amounts, levels, positive
 from regard.sight.pictures.colours import FAINT, HATCH, INK, shade
-from regard.sight.pictures.font import length
-from regard.sight.pictures.labels import amount, plain
-from regard.sight.pictures.scene import MARGIN, Box, CellGrid, Drawing, Label, Mark, Pixels, Scene, head, page
+from regard.sight.pictures.font import amount, length, plain
+from regard.sight.pictures.scene import (
+    MARGIN,
+    Box,
+    CellGrid,
+    Drawing,
+    Label,
+    Mark,
+    Pixels,
+    Scene,
+    head,
+    page,
+    placed,
+)
 
 MAX_CELLS = 2048  # cells along an edge: beyond, no screen shows them apart
 _LARGEST, _PICTURE = 36, 600  # a cell, and all of them together
@@ -192,3 +204,35 @@ def heatmap(
         top=positive("top", top) or float(values.max()),
         aside=aside,
     )
+
+
+_SHEET_CELL, _SHEET_MAP = 18, 240  # of a sheet: the largest cell, and the largest map
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet(Drawing):
+    """Rows of heat maps, to be compared; made by `sheet`."""
+
+    rows: tuple[tuple[Heatmap, ...], ...]
+
+    def scene(self) -> Scene:
+        """Cells of one size, the maps of a column under one another."""
+        most = max(max(picture.weights.shape) for row in self.rows for picture in row)
+        cell = max(1, min(_SHEET_CELL, _SHEET_MAP // most))
+        scenes = [[each.scene(each.layout(cell=cell, angle=90.0)) for each in row] for row in self.rows]
+        return page("", *placed(scenes))
+
+    def terminal(self) -> RenderableType:
+        """The maps for a rich console, one after another under their titles."""
+        maps = [picture for row in self.rows for picture in row]
+        return Group(*(part for each in maps for part in (Text(each.title, style="bold"), each.terminal())))
+
+
+def sheet(pictures: Sequence[Sequence[Heatmap]]) -> Sheet:
+    """Rows of heat maps as one page, each with its own title and scale; a row may be shorter than the others."""
+    rows = tuple(tuple(row) for row in pictures)
+    if not rows or not all(rows):
+        raise RegardError(
+            f"a sheet with {[len(row) for row in rows]} pictures a row: give each row at least one"
+        )
+    return Sheet(rows)

@@ -13,8 +13,7 @@ from rich.console import RenderableType
 from regard.errors import RegardError
 from regard.sight.pictures.amounts import Weights, amounts, levels, positive
 from regard.sight.pictures.colours import FAINT, INK
-from regard.sight.pictures.font import length
-from regard.sight.pictures.labels import amount, plain
+from regard.sight.pictures.font import amount, length, plain
 from regard.sight.pictures.photo import Photo, photo
 from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Pixels, Scene, head, page
 

@@ -1,23 +1,27 @@
-"""A scene: marks at their places, in the units they are seen at. PNG and SVG are drawn from it, so they agree."""
+"""A scene: marks at their places, in the units they are seen at. PNG and SVG are drawn from it, so they agree.
+
+Pictures that are drawn as scenes can be put under one another on one page.
+"""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import accumulate, zip_longest
 from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from regard.data.atomic import write_atomically
 from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, INK, PAPER, Colour
-from regard.sight.pictures.font import length
-from regard.sight.pictures.labels import plain
+from regard.sight.pictures.font import length, plain
 
 MARGIN = 20.0
 TITLE, NOTE = 18.0, 12.5  # sizes of text
@@ -222,3 +226,41 @@ def head(title: str, note: str) -> tuple[list[Mark], float, float]:
             marks.append(Label(MARGIN, y + size / 2, text, size, ink))
             y, reach = y + size * below, max(reach, MARGIN + length(text, size))
     return marks, y, reach
+
+
+def placed(rows: Sequence[Sequence[Scene]], top: float = 0.0) -> tuple[list[Mark], float, float]:
+    """Scenes in rows and columns, from a height on: their marks, how far right and how far down they reach."""
+    widths = [max(each.width for each in column if each) for column in zip_longest(*rows)]
+    lefts = [0, *accumulate(widths)]
+    marks: list[Mark] = []
+    for row in rows:
+        for left, scene in zip(lefts, row, strict=False):
+            marks += [moved(mark, left, top) for mark in scene.marks]
+        top += max(scene.height for scene in row)
+    return marks, lefts[-1], top
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Panels(Drawing):
+    """Pictures from top to bottom, their left edges in line."""
+
+    parts: Sequence[Drawing]
+    title: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise RegardError("a page without pictures: give at least one")
+
+    def scene(self) -> Scene:
+        """The pictures under a common title."""
+        marks, y, reach = head(self.title, self.note)
+        start = y - 10 if self.title or self.note else 0.0  # each picture brings a margin
+        found, width, height = placed([[part.scene()] for part in self.parts], start)
+        return page(self.title, marks + found, max(width, reach + MARGIN), height)
+
+    def terminal(self) -> RenderableType:
+        """The pictures for a rich console, one after another."""
+        heading = [Text(plain(self.title, 96), style="bold")] if self.title else []
+        note = [Text(plain(self.note, 160), style="dim")] if self.note else []
+        return Group(*heading, *note, *(part.terminal() for part in self.parts))

@@ -13,12 +13,10 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from regard.sight.pictures.chart import Chart, spread
+from regard.sight.pictures.chart import Axis, Chart, Series, axis, spread
 from regard.sight.pictures.colours import HUES
-from regard.sight.pictures.labels import plain, shorten
-from regard.sight.pictures.plot import Series
+from regard.sight.pictures.font import plain, shorten
 from regard.sight.pictures.terminal import in_colour
-from regard.sight.pictures.ticks import Axis, axis
 
 _DIM = Style(dim=True)
 _MOST = 100  # columns

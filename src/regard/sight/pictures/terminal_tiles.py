@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from regard.sight.pictures.colours import shade
-from regard.sight.pictures.labels import shorten
+from regard.sight.pictures.font import shorten
 from regard.sight.pictures.terminal import halves, in_colour, lines_of, shading
 
 _LEAST, _LABEL = 5, 14  # columns of a picture, and at most of the names on the left
