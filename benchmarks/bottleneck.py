@@ -18,11 +18,9 @@ from regard.data.numbers import draw_numbers, english, french
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.recipe import find
-from regard.sight.pictures.chart import Chart
-from regard.sight.pictures.plot import Series
+from regard.sight.pictures.chart import Chart, Series
 from regard.training.experiment import begin
-from regard.training.log import Log
-from regard.training.progress import Progress
+from regard.training.observers import Log, Progress
 
 TRAINING = [
     "training.steps=2000",

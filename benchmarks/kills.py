@@ -27,7 +27,7 @@ import torch
 import torch._dynamo
 
 import regard.training.experiment
-import regard.training.progress  # noqa: F401
+import regard.training.observers  # noqa: F401
 from regard.cli import main as command_line
 from regard.sight.pictures import curves  # noqa: F401 (all is loaded before the forks)
 

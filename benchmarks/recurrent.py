@@ -29,8 +29,7 @@ from regard.attention.scores import Additive
 from regard.data.batches import Pairs, Sequences
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.runs.settings import Training
-from regard.training.batch_order import BatchPlace
-from regard.training.distribution import World
+from regard.training.distribution import BatchPlace, World
 from regard.training.shapes import rounded
 from regard.training.state import TrainingState
 from regard.training.update import Updater

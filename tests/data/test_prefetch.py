@@ -8,7 +8,7 @@ from regard import RegardError
 from regard.data.batches import Feed, Images, Labelled, each_once
 from regard.data.media_feeds import HeldPictures, ImageFeed
 from regard.data.prefetch import Prefetch
-from regard.training.batch_order import batch_order, share_of
+from regard.training.distribution import batch_order, share_of
 
 PIXELS = torch.arange(50.0)[:, None, None, None] / 50
 

@@ -6,7 +6,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,14 @@ from regard.data.text_lines import read_lines
 from regard.data.tokenizer import Tokenizer
 from regard.models.transformer import TransformerConfig
 from regard.runs.building import build_model
+from regard.runs.checkpoints import found, write_checkpoint
 from regard.runs.describing import describe_run
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.reading import plain
 from regard.runs.recipe import find, resolve
 from regard.runs.settings import Training
-from regard.runs.tensor_file import found
 from regard.sight.seen import Seen
-from regard.training.checkpoint_retention import write_checkpoint
 from regard.training.state import TrainingState
 
 Change = Callable[[Path], object]
@@ -85,7 +84,7 @@ def valid_folder(path: Path) -> None:
     run.log.write_text("".join(json.dumps(each) + "\n" for each in log))
     run.metrics.write_text(json.dumps([{"name": "bleu", "value": 3.5, "signature": "x"}]))
     state = TrainingState(model, Training())
-    write_checkpoint(run.checkpoints, 4, state.tensors(), about={**state.about(), "step": 4})
+    write_checkpoint(run.checkpoints, 4, state.tensors(), about={**asdict(state.progress), "step": 4})
     query = torch.randn(1, 2, 3, 4)
     told = {"name": "a", "query": "0", "key": "1", "mask": {"causal": None}, "bias": None,
             "score": {"name": "ScaledDot", "weights": {}}, "scale": 1.0}  # fmt: skip
@@ -219,7 +218,7 @@ def checkpoint(change: Callable[[dict[str, Tensor], dict[str, Any]], object], ab
             parameter.grad = torch.zeros_like(parameter)
         state.optimiser.step()
         tensors = {name: each.clone() for name, each in state.tensors().items()}
-        told = {**state.about(), "step": 8}
+        told = {**asdict(state.progress), "step": 8}
         change(tensors, told)
         write_checkpoint(path / "checkpoints", 8, tensors, about=told if about is None else about)
 

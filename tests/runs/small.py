@@ -5,7 +5,7 @@ from pathlib import Path
 from regard.data.audio import Recording, tone, wav_of
 from regard.runs.recipe import Recipe, resolve
 from regard.training.experiment import begin
-from regard.training.log import Log
+from regard.training.observers import Log
 
 TRAINING = {"steps": 4, "batch": 256, "evaluate": 2, "save": 2, "warmup": 1}
 MODEL = {"width": 16, "heads": 2, "depth": 1, "hidden_width": 16}

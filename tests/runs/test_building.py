@@ -16,7 +16,7 @@ from regard.models.recurrent import RecurrentConfig
 from regard.models.transformer import TransformerConfig
 from regard.runs import building
 from regard.runs.building import build_model, check_fit, check_size
-from regard.runs.tensor_file import Described, Header, load_tensors, read_header
+from regard.runs.checkpoints import Described, Header, load_tensors, read_header
 
 WORDS = {"source_vocabulary": 11, "target_vocabulary": 11, "vocabulary": 11}
 SMALL = LanguageConfig(width=8, heads=2, depth=2, hidden_width=12, vocabulary=11)

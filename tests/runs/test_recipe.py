@@ -12,8 +12,7 @@ from regard.models.recurrent import RecurrentConfig
 from regard.models.transformer import base
 from regard.runs.evaluation import evaluate_run
 from regard.runs.folder import RunFolder
-from regard.runs.recipe import anchored, find, parse, recorded, resolve, shipped, written
-from regard.runs.tasks.prepared import located
+from regard.runs.recipe import anchored, find, located, parse, recorded, resolve, shipped, written
 from regard.training.experiment import resume
 
 

@@ -17,10 +17,10 @@ import safetensors.torch
 import torch
 from training.toys import Words, plan, toy, validation
 
+from regard.runs import checkpoints
 from regard.runs.settings import Training
-from regard.training import checkpoint_retention as checkpoints
-from regard.training.log import Log
 from regard.training.loop import train
+from regard.training.observers import Log
 from regard.training.state import TrainingState
 
 SETTINGS = {

@@ -24,9 +24,8 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.recipe import find
 from regard.runs.settings import Training
 from regard.runs.tasks.prepared import packs
-from regard.training.batch_order import BatchPlace, batch_order
 from regard.training.captured_update import CapturedUpdates
-from regard.training.distribution import World
+from regard.training.distribution import BatchPlace, World, batch_order
 from regard.training.loop import train
 from regard.training.shapes import evened, filled_up, reaching, rounded
 from regard.training.state import TrainingState

@@ -12,10 +12,9 @@ from training.toys import Notebook, Toy, Words, copied, plan, same, toy, validat
 from regard.data.batches import Sequences
 from regard.errors import RegardError
 from regard.models.protocols import Loss
-from regard.training import checkpoint_retention as checkpoints
-from regard.training.log import Log
+from regard.runs import checkpoints
 from regard.training.loop import train
-from regard.training.observers import Observer, Update
+from regard.training.observers import Log, Observer, Update
 
 
 def by_hand(model: Toy, feed: Words, steps: int) -> list[torch.Tensor]:

@@ -21,8 +21,7 @@ from regard.data.feeds import PairFeed
 from regard.layers.positions import Sinusoidal
 from regard.models.transformer import Transformer, TransformerConfig, base, tiny
 from regard.runs.settings import Training
-from regard.training.batch_order import BatchPlace
-from regard.training.distribution import World
+from regard.training.distribution import BatchPlace, World
 from regard.training.precision import chosen_precision
 from regard.training.state import TrainingState
 from regard.training.update import Updater

@@ -72,7 +72,7 @@ def look(
     kind: OwnKinds = None,
 ) -> None:
     """See where a model looks: every layer and head, from the whole text down to single tokens."""
-    from regard.runs.tensor_file import called
+    from regard.runs.checkpoints import called
 
     examples = (
         _saved(what, inputs)
@@ -135,7 +135,7 @@ def _of_runs(
 
 def _named(run: Path) -> str:
     """A name for a run or its checkpoint, to tell the same input of several apart."""
-    from regard.runs.tensor_file import called
+    from regard.runs.checkpoints import called
 
     checkpoint = called(run)
     if checkpoint is None:

@@ -138,13 +138,12 @@ def resume(
 
 def watchers(tensorboard: bool = False, attention: int = 0) -> "Watchers":
     """The progress bar and the log, for every run."""
-    from regard.training.log import Log
-    from regard.training.progress import Progress
+    from regard.training.observers import Log, Progress
 
     def observers(run: "RunFolder") -> "Sequence[Observer]":
         watching: list[Observer] = [Log(run.log), Progress()]
         if tensorboard:
-            from regard.training.tensorboard import TensorBoard
+            from regard.training.observers import TensorBoard
 
             watching.append(TensorBoard(run.path / "tensorboard"))
         if attention:

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.errors import RegardError
 from regard.models.kind import Kind, kind_of
 from regard.models.kinds import KINDS
-from regard.runs.tensor_file import Header
+from regard.runs.checkpoints import Header
 
 MAX_BLOCKS = 1000  # of one kind, in a model that is to be trained
 LARGEST = 1 << 24  # of any other number in a config

@@ -11,11 +11,11 @@ from pathlib import Path
 from regard.data.bounded import opened, parse_json, read_text
 from regard.errors import RegardError
 from regard.models.kind import Kind
+from regard.runs.checkpoints import Checkpoint, CheckpointKind, called, found
 from regard.runs.folder import SUMS, Digests, RunFolder
 from regard.runs.load import described
-from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
-from regard.runs.tensor_file import Checkpoint, CheckpointKind, called, found
+from regard.runs.results import Metric
 
 Rows = list[tuple[str, str]]
 _TAIL = 16 << 20  # bytes at the end of a log that are read

@@ -13,9 +13,9 @@ from regard.errors import RegardError
 from regard.models.kind import Kind
 from regard.runs.answering import MediaDescriber, Translator
 from regard.runs.load import ready, run_of
-from regard.runs.metrics import Metric
 from regard.runs.reading import changed
 from regard.runs.recipe import Recipe, anchored
+from regard.runs.results import Metric
 from regard.runs.settings import (
     ImageData,
     LabelledData,

@@ -25,11 +25,11 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
 from regard.models.kind import Kind, joined
 from regard.models.kinds import KINDS
+from regard.runs.checkpoints import Header, load_tensors, read_header
 from regard.runs.lock import LOCK, locked
 from regard.runs.reading import plain
 from regard.runs.recipe import Recipe, parse, resolve, written
 from regard.runs.settings import Decoding
-from regard.runs.tensor_file import Header, load_tensors, read_header
 
 SUMS = "SHA256SUMS"
 _LARGEST = 64 << 20  # bytes of a file that holds no tensors

@@ -27,12 +27,12 @@ from regard.runs.answering import (
     Translator,
 )
 from regard.runs.building import build_model, check_fit
+from regard.runs.checkpoints import Checkpoint, CheckpointKind, Header, called, found
 from regard.runs.folder import RunFolder
 from regard.runs.inputs import PairReader, PictureReader, Reader, SoundReader, TextReader
 from regard.runs.reading import build
 from regard.runs.recipe import config_of
 from regard.runs.settings import Decoding, TextData
-from regard.runs.tensor_file import Checkpoint, CheckpointKind, Header, called, found
 
 MAX_THREADS = 1024  # each has a stack of its own
 

@@ -244,3 +244,15 @@ def _relative(place: object) -> bool:
             return any(map(_relative, place))
         case _:
             return False
+
+
+def located(folder: str, path: str) -> str:
+    """A path of a recipe, from its folder."""
+    return (
+        str(Path(folder).expanduser() / Path(path).expanduser()) if folder else str(Path(path).expanduser())
+    )
+
+
+def all_located(folder: str, files: str | Sequence[str]) -> list[str]:
+    """The paths of a recipe, from its folder."""
+    return [located(folder, each) for each in ([files] if isinstance(files, str) else files)]

@@ -19,7 +19,7 @@ from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, Sc
 from regard.data.atomic import write_atomically
 from regard.data.bounded import parse_json
 from regard.errors import RegardError
-from regard.runs.tensor_file import load_tensors, read_header
+from regard.runs.checkpoints import load_tensors, read_header
 from regard.sight.evidence import rectangle
 from regard.sight.layer import Layer
 

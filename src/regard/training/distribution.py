@@ -6,19 +6,19 @@ All processes see the same folder; the first one writes.
 import gc
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from regard.data.batches import Batch
+from regard.data.batches import Batch, Feed
+from regard.errors import RegardError
 from regard.models.protocols import Loss, Trains
-from regard.training.model_weights import weights_of
 from regard.training.signals import Interrupted, Interruption
 
 Value = TypeVar("Value")
@@ -73,11 +73,11 @@ class World:
             raise Interrupted
         return made
 
-    def spread(self, model: nn.Module) -> None:
-        """Give every process the first one's weights."""
+    def spread(self, tensors: Iterable[Tensor]) -> None:
+        """Give every process the first one's tensors, in place."""
         if self.size > 1:
-            for weight in weights_of(model).values():
-                distributed.broadcast(weight, src=0)
+            for tensor in tensors:
+                distributed.broadcast(tensor, src=0)
 
 
 @contextmanager
@@ -149,3 +149,60 @@ def apart(module: nn.Module, *, sync: bool) -> AbstractContextManager[None]:
     if sync or not isinstance(module, DistributedDataParallel):
         return nullcontext()
     return module.no_sync()
+
+
+@dataclass(frozen=True)
+class BatchPlace:
+    """The samples of one update, and where in the data they are."""
+
+    epoch: int
+    position: int  # which batch of the epoch
+    samples: Sequence[int]
+
+
+def batch_order(feed: Feed[Any], *, epoch: int, position: int) -> Iterator[BatchPlace]:
+    """The batches from a place in the data on, epoch after epoch, without end."""
+    while True:
+        order = feed.order(epoch)
+        if not len(order):
+            raise RegardError(f"epoch {epoch} has no batches: there is nothing to learn from")
+        for here in range(position, len(order)):
+            yield BatchPlace(epoch, here, order[here])
+        epoch, position = epoch + 1, 0
+
+
+def share_of(samples: Sequence[int], *, rank: int, size: int, parts: int) -> list[Sequence[int]]:
+    """What one of `size` processes takes of an update, in parts: every sample goes to exactly one part of one.
+
+    Rows are dealt out like cards, so that each gets long and short ones. Parts without rows are left out.
+    """
+    hands = size * parts
+    dealt = (samples[hand::hands] for hand in range(rank * parts, (rank + 1) * parts))
+    return [hand for hand in dealt if len(hand)]
+
+
+_HINTS = {"threads": "--threads {0}", "deterministic": "--deterministic", "processes": "--nproc-per-node {0}"}
+
+
+def conditions(world: World) -> dict[str, object]:
+    """What the bits of a training depend on beside its recipe; a checkpoint keeps them."""
+    found: dict[str, object] = {
+        "processes": world.size,
+        "device": world.device.type,
+        "torch": str(torch.__version__),
+    }
+    if world.device.type == "cpu":
+        return found | {"threads": torch.get_num_threads()}
+    return found | {"deterministic": torch.are_deterministic_algorithms_enabled()}
+
+
+def differences(before: Mapping[str, object], now: Mapping[str, object]) -> str | None:
+    """What is no longer as it was when a checkpoint was made, in one line; None if all is, or it did not say."""
+    other = [name for name in now if name in before and before[name] != now[name]]
+    if not other:
+        return None
+    changes = ", ".join(f"{name} {now[name]} instead of {before[name]}" for name in other)
+    hints = " and ".join(_HINTS[name].format(before[name]) for name in other if name in _HINTS)
+    return f"resumed with {changes}: it will end with slightly other weights than without the break" + (
+        f" (the same bits need {hints})" if hints else ""
+    )

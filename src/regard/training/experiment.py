@@ -1,10 +1,11 @@
 """An experiment: from a recipe to a run folder, and on from where one was left."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,26 +13,37 @@ from torch import nn
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.decode import evaluating
+from regard.errors import RegardError
 from regard.models.kind import Kind
 from regard.runs.building import build_model, check_size
-from regard.runs.card import write_card
+from regard.runs.checkpoints import found
 from regard.runs.folder import RunFolder
 from regard.runs.load import chosen, chosen_device, run_of
 from regard.runs.lock import locked
-from regard.runs.metrics import Metric
 from regard.runs.reading import plain
-from regard.runs.recipe import Recipe, anchored, recorded
+from regard.runs.recipe import Recipe, anchored, changed, recorded
+from regard.runs.results import Metric, changed_sources, keep_sources, known_metrics, write_card
 from regard.runs.settings import Init
 from regard.runs.tasks import prepare
 from regard.runs.tasks.prepared import Prepared, summary
-from regard.runs.tensor_file import found
 from regard.training.distribution import World, joined
 from regard.training.loop import train
-from regard.training.model_weights import weights_of
 from regard.training.observers import Observer, Outcome
-from regard.training.resuming import changed_sources, is_finished, keep_sources, known_metrics, resumed_recipe
 from regard.training.signals import Interrupted, Interruption
+from regard.training.state import weights_of
 from regard.training.transfer import differing, transfer
+
+# What says how training goes on. All else made the weights, the optimiser and the place in the data what they are.
+MAY_CHANGE = (
+    *(
+        f"training.{name}"
+        for name in (
+            "steps", "learning_rate", "schedule", "warmup", "weight_decay", "betas", "clip", "accumulate", "precision", "cuda_graphs", "evaluate",
+            "decode", "save", "keep", "patience", "averaging.last",
+        )
+    ),
+    "decoding",
+)  # fmt: skip
 
 Watchers = Callable[[RunFolder], Sequence[Observer]]
 Say = Callable[[str], None]
@@ -255,3 +267,47 @@ def _facts(model: nn.Module, outcome: Outcome, seconds: float) -> Mapping[str, o
 
 def _numbers(metrics: Sequence[Metric]) -> dict[str, float]:
     return {metric.name: metric.value for metric in metrics}
+
+
+def resumed_recipe(run: RunFolder, changes: Sequence[str]) -> tuple[Recipe, Mapping[str, tuple[Any, Any]]]:
+    """The recipe of a run with `a.b=c` changes, and what they change: setting → before, after."""
+    before = run.load_recipe()
+    after = changed(before, changes)
+    old, new = dict(_settings(plain(before))), dict(_settings(plain(after)))
+    differ = {
+        name: (old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)
+    }
+    for name in differ:
+        if not any(name == each or name.startswith(each + ".") for each in MAY_CHANGE):
+            raise RegardError(
+                f"{name} cannot be changed on resuming: train a new run. These can: {', '.join(MAY_CHANGE)}"
+            )
+    made = max((each.step for each in found(run.checkpoints)), default=0)
+    if after.training.steps < made:
+        raise RegardError(
+            f"training.steps={after.training.steps}: {run.path} has made {made} updates already"
+        )
+    if differ and run.weights.exists() and not made:
+        raise RegardError(f"{run.path} is finished and has no checkpoint to go on from: train a new run")
+    return after, differ
+
+
+def is_finished(run: RunFolder, recipe: Recipe) -> bool:
+    """Whether all updates are made and all is written; the card is written last.
+
+    A run that was extended has no card until it is finished again, so it does not matter how it ended: after its
+    updates, or sooner because patience did.
+    """
+    if not all(file.is_file() for file in (run.weights, run.metrics, run.card)):
+        return False
+    made = [each.step for each in found(run.checkpoints)]
+    return not made or bool(recipe.training.patience) or max(made) >= recipe.training.steps
+
+
+def _settings(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names and values."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _settings(value, f"{above}{name}.")
+        else:
+            yield above + name, value

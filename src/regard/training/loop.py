@@ -12,17 +12,12 @@ from torch import nn
 
 from regard.data.batches import Feed
 from regard.errors import RegardError
+from regard.runs.checkpoints import Checkpoint, CheckpointRetention, TrainingProgress
 from regard.runs.settings import Training
-from regard.runs.tensor_file import Checkpoint
-from regard.training.batch_order import batch_order
-from regard.training.checkpoint_retention import CheckpointRetention
-from regard.training.distribution import World, joined
-from regard.training.final import Final, better, finalise
-from regard.training.model_weights import weights_of
-from regard.training.observers import Observer, Outcome, told
-from regard.training.resuming import conditions, differences
+from regard.training.distribution import World, batch_order, conditions, differences, joined
+from regard.training.observers import Observer, Outcome, observed_by
 from regard.training.signals import Interrupted, Interruption
-from regard.training.state import TrainingProgress, TrainingState
+from regard.training.state import Final, TrainingState, better, finalise, weights_of
 from regard.training.update import Updater, Work
 
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
@@ -56,7 +51,7 @@ def train(
     _check(model, settings, evaluate)
     with (
         joined(device) as world,
-        told(observers if world.first else ()) as observer,
+        observed_by(observers if world.first else ()) as observer,
         nullcontext(interruption) if interruption is not None else Interruption() as asked,
     ):
         state = TrainingState(model.to(world.device).train(), settings)
@@ -150,7 +145,9 @@ class _Training:
             checkpoint = Checkpoint(Path(path), step)
             self.state.restore(checkpoint)
             if self.world.first:
-                self.retention.prune(self.state, checkpoint)  # which a kill may have come between
+                self.retention.prune(
+                    checkpoint, best_step=self.state.progress.best_step
+                )  # which a kill may have come between
             other = differences(checkpoint.about().get("made_with", {}), conditions(self.world))
             self.notices += [other] if other is not None else []
         self.observer.started(self.state.model, step=self.state.progress.step, steps=self.settings.steps)
@@ -176,7 +173,8 @@ class _Training:
                 self.state.progress, stopped = replace(progress, due=True), True
         if self.world.first and (saving or stopped or progress.due or self.at_end):
             self.observer.saving(progress.step)
-            self.observer.saved(self.retention.save(self.state, made_with=conditions(self.world)))
+            state, made_with = self.state, conditions(self.world)
+            self.observer.saved(self.retention.save(state.progress, state.tensors(), made_with=made_with))
         return stopped
 
     def _refuse_what_is_not_finite(self) -> None:
@@ -210,7 +208,7 @@ class _Training:
         waited = 0 if improved else progress.waited + 1
         self.state.progress = replace(progress, metrics=metrics, waited=waited)
         if improved and self.world.first:
-            self.retention.save_best(self.state, weights_of(self.state.model))
+            self.retention.save_best(self.state.progress, weights_of(self.state.model))
         self.observer.evaluated(progress.step, metrics)
 
     def _measured(self) -> dict[str, float]:

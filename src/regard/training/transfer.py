@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.training.model_weights import same_shape, weights_of
+from regard.training.state import same_shape, weights_of
 
 # Parts that do the same under different names, in the order in which they are looked for. What reads the source of a
 # translator reads the text of a classifier; where all tables of a translator are tied, that of the target is the one.

@@ -17,9 +17,8 @@ from regard.errors import RegardError
 from regard.models.protocols import Loss, Trains
 from regard.models.training_modules import TrainingModules
 from regard.runs.settings import Training
-from regard.training.batch_order import BatchPlace, share_of
 from regard.training.captured_update import CapturedUpdate, CapturedUpdates, gradients_of
-from regard.training.distribution import World, apart, scored
+from regard.training.distribution import BatchPlace, World, apart, scored, share_of
 from regard.training.observers import Update
 from regard.training.optimiser import normalise_, rate_at
 from regard.training.precision import chosen_precision

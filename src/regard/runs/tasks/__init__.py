@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.models.kind import Task
-from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
+from regard.runs.results import Metric
 from regard.runs.tasks import (
     classification,
     counting,

@@ -10,8 +10,8 @@ from regard.data.digit_counts import VOCABULARY, CountFeed
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
+from regard.runs.results import Metric
 from regard.runs.settings import CountingData
 from regard.runs.tasks.prepared import Prepared, likelihood
 

@@ -19,8 +19,8 @@ from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.runs.answering import answers as decoded
-from regard.runs.metrics import Metric, transcription_metrics, translation_metrics
 from regard.runs.recipe import Recipe
+from regard.runs.results import Metric, transcription_metrics, translation_metrics
 from regard.runs.settings import Decoding, ImageData, SameData, SoundData, SpokenData, StripData
 from regard.runs.tasks.media import Pool, picture_pools, prefetched, sound_pools
 from regard.runs.tasks.prepared import Prepared, likelihood, too_long, write_answers

@@ -15,8 +15,8 @@ from regard.data.media_feeds import Recordings
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.runs.metrics import Metric
 from regard.runs.recipe import Recipe
+from regard.runs.results import Metric
 from regard.runs.settings import SameData
 from regard.runs.tasks.media import Pool, sound_pools
 from regard.runs.tasks.prepared import Prepared, likelihood

@@ -16,8 +16,8 @@ from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.models.protocols import Trains
-from regard.runs.metrics import Metric, likelihood_metrics
 from regard.runs.recipe import Recipe
+from regard.runs.results import Metric, likelihood_metrics
 
 Evaluation = Callable[[nn.Module], list[Metric]]
 
@@ -85,18 +85,6 @@ def too_long(left_out: int, longest: int, count: int) -> dict[str, object]:
     if count and left_out == count:
         raise RegardError(f"data.train: all {count:,} samples have more than tokens.longest={longest} tokens")
     return {f"left out of training, longer than {longest} tokens": left_out} if left_out else {}
-
-
-def located(folder: str, path: str) -> str:
-    """A path of a recipe, from its folder."""
-    return (
-        str(Path(folder).expanduser() / Path(path).expanduser()) if folder else str(Path(path).expanduser())
-    )
-
-
-def all_located(folder: str, files: str | Sequence[str]) -> list[str]:
-    """The paths of a recipe, from its folder."""
-    return [located(folder, each) for each in ([files] if isinstance(files, str) else files)]
 
 
 _FILES, _CLASSES, _LETTERS = 5, 20, 70

@@ -8,7 +8,7 @@ import pytest
 import sacrebleu
 
 from regard import RegardError
-from regard.runs.metrics import (
+from regard.runs.results import (
     Metric,
     edits,
     exact,

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, and the broken ones known."""
+"""Checkpoints: whole or not there, broken ones known; each is loaded as the run itself is, with the weights of its step."""
 
 import errno
 import os
@@ -8,13 +8,64 @@ from pathlib import Path
 
 import pytest
 import torch
+from runs.small import numbers, trained
+from safetensors.torch import load_file
 from training.toys import plan, toy
 
 from regard.errors import RegardError
-from regard.runs.tensor_file import Checkpoint
-from regard.training import checkpoint_retention as checkpoints
-from regard.training.checkpoint_retention import CheckpointRetention
-from regard.training.state import TrainingState
+from regard.runs import checkpoints
+from regard.runs.checkpoints import Checkpoint, CheckpointRetention, called
+from regard.runs.load import load
+from regard.training.state import TrainingState, mean_of
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(numbers(), tmp_path_factory.mktemp("runs") / "numbers")
+
+
+def test_it_has_the_weights_of_its_step(run: Path) -> None:
+    file = next((run / "checkpoints").glob("step-00000002-*"))
+    kept = load_file(file)
+    for path in (file, run / "checkpoints" / "step-2", run / "checkpoints" / "step-00000002"):
+        found = load(path, device="cpu", optimise=False).model.state_dict()
+        assert set(found) == {name.removeprefix("weights/") for name in kept if name.startswith("weights/")}
+        for name, tensor in found.items():
+            assert torch.equal(tensor, kept[f"weights/{name}"])
+    last = load(run, device="cpu", optimise=False).model.state_dict()
+    assert any(not torch.equal(last[name], tensor) for name, tensor in found.items())
+
+
+def test_the_best_weights_are_a_checkpoint_too(run: Path) -> None:
+    (file,) = (run / "checkpoints").glob("best-*")
+    found, kept = load(file, device="cpu", optimise=False).model.state_dict(), load_file(file)
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in found.items())
+
+
+def test_other_paths_are_no_checkpoints(run: Path) -> None:
+    for path in (
+        run,
+        run / "model.safetensors",
+        run / "checkpoints",
+        "step-2",
+        "runs/step-00000002-0123456789abcdef",
+    ):
+        assert called(path) is None
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_one_that_is_missing_or_broken_is_named(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        RegardError, match=r"step-7: there is no such checkpoint; there are step-2, step-4, best-\d"
+    ):
+        load(run / "checkpoints" / "step-7")
+    with pytest.raises(RegardError, match="there are none"):
+        load(tmp_path / "checkpoints" / "step-7")
+    file = next((run / "checkpoints").glob("step-00000004-*"))
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(RegardError, match="is broken: its contents are not those its name was given for"):
+        load(file)
+
 
 TENSORS = {
     "weights/a": torch.arange(6.0).reshape(2, 3),
@@ -126,7 +177,7 @@ def filled(folder: Path, steps: list[int], **changes: int) -> CheckpointRetentio
         for weight in state.model.parameters():
             torch.nn.init.constant_(weight, step)
         state.progress = replace(state.progress, step=step)
-        retention.save(state, made_with={})
+        retention.save(state.progress, state.tensors(), made_with={})
     return retention
 
 
@@ -147,24 +198,24 @@ def test_averaging_keeps_as_many_as_it_needs(tmp_path: Path) -> None:
 def test_one_that_was_saved_because_of_a_signal_is_no_part_of_the_mean(tmp_path: Path) -> None:
     retention = filled(tmp_path, [4, 8, 9, 12], keep=2, last=2)
     assert steps_in(tmp_path) == [8, 9, 12]
-    weights, count = retention.mean(12, [])
-    assert count == 2
-    assert torch.equal(weights["inner.bias"], torch.full((6,), 10.0))
+    several = retention.averaged(12, [])
+    assert len(several) == 2
+    assert torch.equal(mean_of(several)["inner.bias"], torch.full((6,), 10.0))
 
 
 def test_the_last_of_all_is_part_of_the_mean(tmp_path: Path) -> None:
-    weights, count = filled(tmp_path, [4, 8, 11], last=2).mean(11, [])
-    assert torch.equal(weights["inner.bias"], torch.full((6,), 9.5))
-    assert count == 2
+    several = filled(tmp_path, [4, 8, 11], last=2).averaged(11, [])
+    assert torch.equal(mean_of(several)["inner.bias"], torch.full((6,), 9.5))
+    assert len(several) == 2
 
 
 def test_a_broken_one_is_left_out_of_the_mean_and_named(tmp_path: Path) -> None:
     retention, notices = filled(tmp_path, [4, 8, 12], last=3), []
     first = checkpoints.found(tmp_path)[0].path
     first.write_bytes(first.read_bytes()[:-1])
-    weights, count = retention.mean(12, notices)
-    assert count == 2
-    assert torch.equal(weights["inner.bias"], torch.full((6,), 10.0))
+    several = retention.averaged(12, notices)
+    assert len(several) == 2
+    assert torch.equal(mean_of(several)["inner.bias"], torch.full((6,), 10.0))
     assert len(notices) == 1
     assert first.name in notices[0]
 
@@ -175,10 +226,10 @@ def test_the_best_from_before_stays_until_a_checkpoint_knows_of_the_new(tmp_path
     found = []
     for step in (4, 8):
         state.progress = replace(state.progress, step=step, best_step=step, best={"loss": 1 / step})
-        retention.save_best(state, {"a": torch.tensor(float(step))})
+        retention.save_best(state.progress, {"a": torch.tensor(float(step))})
         found.append([each.step for each in checkpoints.found(tmp_path, "best")])
     assert found == [[4], [4, 8]]
-    retention.save(state, made_with={})
+    retention.save(state.progress, state.tensors(), made_with={})
     assert [each.step for each in checkpoints.found(tmp_path, "best")] == [8]
     assert retention.best(8, [])["a"] == 8
 
@@ -193,13 +244,15 @@ def test_a_second_checkpoint_of_a_step_replaces_the_first(tmp_path: Path) -> Non
     filled(tmp_path, [4, 8], keep=2)
     state = TrainingState(toy(), plan())
     state.progress = replace(state.progress, step=8, due=True)
-    new = CheckpointRetention(tmp_path, plan()).save(state, made_with={"threads": 3})
+    new = CheckpointRetention(tmp_path, plan()).save(
+        state.progress, state.tensors(), made_with={"threads": 3}
+    )
     assert steps_in(tmp_path) == [4, 8]
     assert checkpoints.found(tmp_path)[-1].path == new
     assert checkpoints.found(tmp_path)[-1].about()["made_with"] == {"threads": 3}
 
 
-def test_left_overs_are_cleaned_when_a_shelf_is_opened(tmp_path: Path) -> None:
+def test_left_overs_are_cleaned_when_a_folder_is_opened(tmp_path: Path) -> None:
     (tmp_path / "step-00000004-0123456789abcdef.safetensors.part").write_bytes(b"half")
     notices: list[str] = []
     assert CheckpointRetention(tmp_path, plan()).open(resume=True, notices=notices) is None
