@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from runs.hostile_folders import png, valid_folder, wav  # type: ignore[import-not-found]
 
 from regard.data.audio import judge_wav
-from regard.data.bounded import parse_settings
+from regard.data.given import parse_settings
 from regard.data.idx import read_idx
 from regard.data.images import Frame, judge_image
 from regard.data.tokenizer import Tokenizer

@@ -1,18 +1,26 @@
-"""What callers give, checked where it enters: a mistake is one line that names it, never a traceback from inside.
+"""Values from outside, checked where they enter: a mistake is one line that names it, never a traceback from inside.
 
-Each check is one comparison for correct input, and composes its message only when the input is wrong.
-
-In tensors of pictures (0 to 1) or sound (−1 to 1), integers mean the full range of their type: a byte of a picture is a
+Arguments: each check is one comparison for correct input, and composes its message only when the input is wrong. In
+tensors of pictures (0 to 1) or sound (−1 to 1), integers mean the full range of their type: a byte of a picture is a
 part of 255, and a 16-bit sample a part of 32,768, as in the files they come from. Types that do not fix a range (a
 picture of int64 may hold 0 to 255, or anything) are refused, and so are floats that exceed the range by more than half
 of its width: they are in another scale, and a model would answer nonsense.
+
+JSON and YAML are read strictly: plain values of bounded depth, count and size, and no key twice. Of YAML only what
+recipes need is read: mappings, lists, text, numbers, true, false and null. Aliases and merge keys are refused, because
+a few lines of them can expand to more than any memory holds. Dates are text.
 """
 
+import json
+import math
+import re
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
+import yaml
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -183,3 +191,181 @@ def _tensor(given: object, what: str) -> Tensor:
         except TypeError:
             raise RegardError(f"{what} of {given.dtype}: give numbers") from None
     raise RegardError(f"{what} as a {type(given).__name__}: give a file, a tensor or a NumPy array")
+
+
+DEEPEST = 64  # mappings and lists inside each other
+MAX_VALUES = 1_000_000  # of JSON
+MAX_YAML = 1 << 16  # characters; the longest recipe that is shipped has three thousand
+LARGEST = 2**63 - 1  # of a whole number, as tensors hold them
+
+_HALF = "a lone surrogate, which is half a character"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # a lone surrogate
+_SCALARS = ("null", "bool", "int", "float", "str", "timestamp")
+
+
+class _RefusedError(Exception):
+    """What is wrong with a text, without its place."""
+
+
+def parse_json(text: str, where: object, *, finite: bool = True, values: int = MAX_VALUES) -> Any:
+    """The value of a JSON text. `finite=False` lets NaN and Infinity pass, as Python writes them."""
+    try:
+        # Every value but the first comes after one of these. Counted before anything is built.
+        if text.count(",") + text.count("[") + text.count("{") > values:
+            raise _RefusedError(f"more than {values:,} values")
+        found = json.loads(
+            text,
+            object_pairs_hook=_mapping,
+            parse_int=_whole,
+            parse_float=_finite if finite else float,
+            parse_constant=_no_number if finite else float,
+        )
+        _check_depth(found)
+        if _SURROGATE.search(text):
+            json.dumps(found, ensure_ascii=False).encode()  # pairs of them are characters, and fine
+        return found
+    except UnicodeEncodeError:
+        raise RegardError(f"{where} is not JSON: {_HALF}") from None
+    except (json.JSONDecodeError, _RefusedError) as error:
+        raise RegardError(f"{where} is not JSON: {_oneline(error)}") from None
+    except RecursionError:
+        raise RegardError(f"{where} is not JSON: {_too_deep()}") from None
+
+
+def parse_settings(text: str, where: object, *, finite: bool = True) -> dict[str, Any]:
+    """The mapping of a JSON text."""
+    values = parse_json(text, where, finite=finite)
+    if not isinstance(values, dict):
+        raise RegardError(f"{where} does not hold settings, but {type(values).__name__}")
+    return values
+
+
+def parse_yaml(text: str, where: object) -> Any:
+    """The value of a YAML text."""
+    if len(text) > MAX_YAML:
+        raise RegardError(f"{where}: not YAML: {len(text):,} characters, more than {MAX_YAML:,}")
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        return None if node is None else loader.value_of(node)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise RegardError(f"{where}{line}: not YAML: {_oneline(getattr(error, 'problem', error))}") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML up to the nodes. What they mean is said here, for its own constructors know no bounds."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """The next node, not too deep."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            self._refuse("an alias (*), which is not read: write it out", event)
+        self._depth += 1
+        if self._depth > DEEPEST:
+            self._refuse(_too_deep(), event)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def value_of(self, node: Any) -> Any:
+        """A node as plain values."""
+        kind = node.tag.removeprefix("tag:yaml.org,2002:")
+        if isinstance(node, yaml.MappingNode) and kind == "map":
+            found: dict[Any, Any] = {}
+            for key, value in node.value:
+                if key.tag.endswith(":merge"):
+                    self._refuse("a merge key (<<), which is not read: write it out", key)
+                if not isinstance(key, yaml.ScalarNode):
+                    self._refuse("a key that is no text", key)
+                name = self.value_of(key)
+                if name in found:
+                    self._refuse(f"{name!r} is there twice", key)
+                found[name] = self.value_of(value)
+            return found
+        if isinstance(node, yaml.SequenceNode) and kind == "seq":
+            return [self.value_of(each) for each in node.value]
+        if isinstance(node, yaml.ScalarNode) and kind in _SCALARS:
+            return self._scalar(node, kind)
+        self._refuse(f"{node.tag[:80]!r} is not read here", node)
+
+    def _scalar(self, node: yaml.ScalarNode, kind: str) -> Any:
+        if kind in ("str", "timestamp"):
+            if HALF_CHARACTER.search(node.value):
+                self._refuse(_HALF, node)
+            return node.value
+        try:
+            value: Any = {
+                "null": self.construct_yaml_null,
+                "bool": self.construct_yaml_bool,
+                "int": self.construct_yaml_int,
+                "float": self.construct_yaml_float,
+            }[kind](node)
+        except (
+            ValueError,
+            KeyError,
+            IndexError,
+            OverflowError,
+        ):  # as of !!int "many", or ten thousand digits
+            self._refuse(f"{node.value[:40]!r} is no {kind} that can be read", node)
+        if kind == "int" and not -LARGEST <= value <= LARGEST:
+            self._refuse(f"{node.value[:40]!r} is too large a number", node)
+        if kind == "float" and not math.isfinite(value):
+            self._refuse(f"{node.value[:40]!r} is not a finite number", node)
+        return value
+
+    def _refuse(self, problem: str, at: Any) -> NoReturn:
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise _RefusedError(f"{twice[:80]!r} is there twice")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > 20 or abs(int(digits)) > LARGEST:
+        raise _RefusedError(f"{digits[:40]} is too large a number")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        _no_number(digits)
+    return value
+
+
+def _no_number(digits: str) -> NoReturn:
+    raise _RefusedError(f"{digits[:40]} is not a finite number")
+
+
+def _check_depth(value: Any) -> None:
+    """Level by level, because what is too deep is also too deep for recursion."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [part for each in level for part in _parts(each) if isinstance(part, dict | list)]
+        if not level:
+            return
+    raise _RefusedError(_too_deep())
+
+
+def _parts(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _too_deep() -> str:
+    return f"more than {DEEPEST} mappings or lists inside each other"
+
+
+def _oneline(error: object) -> str:
+    return " ".join(str(error).split())

@@ -13,7 +13,7 @@ from jaxtyping import Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.bounded import Unpacked, opened
+from regard.data.file_access import Unpacked, opened
 from regard.errors import RegardError
 
 MAX_BYTES = 4 << 30

@@ -25,8 +25,8 @@ from jaxtyping import Float, UInt8
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from regard.data.bounded import grows_too_much
 from regard.data.delimited import Column, Wanted
+from regard.data.file_access import grows_too_much
 from regard.data.files import Told, only_sound, read_each, read_one
 from regard.data.given import as_pixels
 from regard.data.records import rows_of_parquet

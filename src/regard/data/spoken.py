@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.audio import judge_wav
-from regard.data.bounded import check_growth, opened
+from regard.data.file_access import check_growth, opened
 from regard.data.files import MAX_BYTES, bytes_of
 from regard.data.text_lines import Flaw, Policy, Report, dealing
 from regard.errors import RegardError

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.data.bounded import Unpacked, opened
+from regard.data.file_access import Unpacked, opened
+from regard.data.given import HALF_CHARACTER
 from regard.errors import RegardError
 
 Policy = Literal["error", "skip"]  # what happens to a line that is no text: stop there, or drop it and say so
@@ -145,7 +146,7 @@ def flaw_of(text: str, *, limit: int) -> Flaw | None:
         return Flaw("too long", f"longer than {limit} characters")
     if "\0" in text:
         return Flaw("NUL", f"a NUL at character {text.index(chr(0)) + 1}")
-    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+    if not text.isascii() and HALF_CHARACTER.search(text):
         return Flaw("half a character", "a lone surrogate, which is half a character")
     return None
 

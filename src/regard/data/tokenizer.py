@@ -15,9 +15,9 @@ from typing import Any, Literal, get_args
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
-from regard.data.atomic import write_atomically
 from regard.data.batches import SPECIAL, UNKNOWN
-from regard.data.bounded import parse_settings, read_text
+from regard.data.file_access import read_text, write_atomically
+from regard.data.given import parse_settings
 from regard.errors import RegardError
 
 Kind = Literal["bpe", "word", "character"]

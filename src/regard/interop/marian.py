@@ -17,9 +17,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from regard.data.atomic import write_atomically
 from regard.data.batches import END, PAD, START
-from regard.data.bounded import opened, parse_settings, read_text
+from regard.data.file_access import opened, read_text, write_atomically
+from regard.data.given import parse_settings
 from regard.errors import RegardError
 from regard.interop.settings import refuse_other_settings
 from regard.models.transformer import Transformer, TransformerConfig

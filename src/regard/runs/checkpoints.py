@@ -22,8 +22,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from regard.data.atomic import tidy, write_atomically
-from regard.data.bounded import PathName, opened, parse_settings
+from regard.data.file_access import PathName, opened, tidy, write_atomically
+from regard.data.given import parse_settings
 from regard.errors import RegardError
 from regard.runs.settings import Training
 

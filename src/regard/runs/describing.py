@@ -8,7 +8,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from regard.data.bounded import opened, parse_json, read_text
+from regard.data.file_access import opened, read_text
+from regard.data.given import parse_json
 from regard.errors import RegardError
 from regard.models.kind import Kind
 from regard.runs.checkpoints import Checkpoint, CheckpointKind, called, found

@@ -18,15 +18,14 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor
 
-from regard.data.atomic import tidy, unfinished_in, write_atomically
 from regard.data.batches import END, PAD, START
-from regard.data.bounded import opened, parse_settings, read_text
+from regard.data.file_access import LOCK, locked, opened, read_text, tidy, unfinished_in, write_atomically
+from regard.data.given import parse_settings
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
 from regard.models.kind import Kind, joined
 from regard.models.kinds import KINDS
 from regard.runs.checkpoints import Header, load_tensors, read_header
-from regard.runs.lock import LOCK, locked
 from regard.runs.reading import plain
 from regard.runs.recipe import Recipe, parse, resolve, written
 from regard.runs.settings import Decoding

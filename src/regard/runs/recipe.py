@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from regard.data.bounded import parse_yaml, read_text
+from regard.data.file_access import read_text
+from regard.data.given import parse_yaml
 from regard.data.records import Parallel
 from regard.errors import RegardError, warn
 from regard.models.kind import Kind, joined, kind_of

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from regard import __version__
-from regard.data.atomic import write_atomically
-from regard.data.bounded import parse_json, parse_settings, read_text
+from regard.data.file_access import read_text, write_atomically
+from regard.data.given import parse_json, parse_settings
 from regard.data.records import Parallel
 from regard.errors import RegardError
 from regard.models.kind import Kind

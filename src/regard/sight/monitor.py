@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard.data.atomic import write_atomically
+from regard.data.file_access import write_atomically
 from regard.errors import RegardError
 from regard.sight.watch import watch
 from regard.training.observers import Observer, Update

@@ -16,8 +16,8 @@ from regard.attention.call import Call
 from regard.attention.masks import Mask
 from regard.attention.reach import Extent
 from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score
-from regard.data.atomic import write_atomically
-from regard.data.bounded import parse_json
+from regard.data.file_access import write_atomically
+from regard.data.given import parse_json
 from regard.errors import RegardError
 from regard.runs.checkpoints import load_tensors, read_header
 from regard.sight.evidence import rectangle

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.data.file_access import locked
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.decode import evaluating
@@ -19,7 +20,6 @@ from regard.runs.building import build_model, check_size
 from regard.runs.checkpoints import found
 from regard.runs.folder import RunFolder
 from regard.runs.load import chosen, chosen_device, run_of
-from regard.runs.lock import locked
 from regard.runs.reading import plain
 from regard.runs.recipe import Recipe, anchored, changed, recorded
 from regard.runs.results import Metric, changed_sources, keep_sources, known_metrics, write_card

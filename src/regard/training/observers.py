@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from torch import Tensor, nn
 
-from regard.data.atomic import sync_folder
+from regard.data.file_access import sync_folder
 from regard.errors import RegardError
 
 

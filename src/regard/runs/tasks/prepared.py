@@ -10,8 +10,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from regard.data.atomic import write_atomically
 from regard.data.batches import Feed, each_once
+from regard.data.file_access import write_atomically
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError

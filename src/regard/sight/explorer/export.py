@@ -19,7 +19,7 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.attention.reach import Reach
 from regard.attention.scores import Additive
-from regard.data.atomic import write_atomically
+from regard.data.file_access import write_atomically
 from regard.errors import RegardError
 from regard.sight.evidence import rectangle, summarise
 from regard.sight.explorer.example import Example, Picture

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from regard.data.atomic import write_atomically
+from regard.data.file_access import write_atomically
 from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, INK, PAPER, Colour
 from regard.sight.pictures.font import length, plain
