@@ -31,8 +31,7 @@ from measuring import machine, peak_megabytes, spread
 
 from regard.bench.measuring import wait
 from regard.bench.training import Peer, Update, our_updates, peer_updates
-from regard.data.corpus import Corpus, tokenize_pairs
-from regard.data.feeds import PairFeed
+from regard.data.feeds import Corpus, PairFeed, tokenize_pairs
 from regard.data.records import Parallel, read_pairs
 from regard.data.tokenizer import Tokenizer
 from regard.models import transformer

@@ -46,10 +46,9 @@ from regard.bench.layers import choose_kinds
 from regard.data.audio import together, tone
 from regard.data.augment import jitter_images
 from regard.data.batches import END, START, Sequences
-from regard.data.corpus import tokenize_pairs
 from regard.data.digit_counts import count_samples
 from regard.data.digits import digit_split, digits
-from regard.data.feeds import PairFeed
+from regard.data.feeds import PairFeed, tokenize_pairs
 from regard.data.letter_vectors import spell
 from regard.data.numbers import draw_numbers, english, french, number_pairs
 from regard.data.reader import MAX_DIGITS, spoken

@@ -9,7 +9,7 @@ from regard import RegardError
 from regard.data.audio import Recording, tone, wav_of
 from regard.data.augment import Jitter, SoundJitter, jitter_images, jitter_sound
 from regard.data.batches import END, Feed, each_once
-from regard.data.corpus import Corpus
+from regard.data.feeds import Corpus
 from regard.data.files import Told, read_folder
 from regard.data.images import Frame, read_images
 from regard.data.media_feeds import (

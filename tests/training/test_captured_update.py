@@ -15,8 +15,7 @@ from training.toys import copied, same
 
 from regard import watch
 from regard.data.batches import Packed, Pairs, Sequences
-from regard.data.corpus import Corpus
-from regard.data.feeds import PairFeed
+from regard.data.feeds import Corpus, PairFeed
 from regard.errors import RegardError
 from regard.models.layout import Layout
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator

@@ -16,8 +16,7 @@ from regard.bench.contest import Contender, Row, contest
 from regard.bench.peers import peer
 from regard.bench.record import Setting
 from regard.data.batches import START, Pairs
-from regard.data.corpus import Corpus
-from regard.data.feeds import PairFeed
+from regard.data.feeds import Corpus, PairFeed
 from regard.layers.positions import Sinusoidal
 from regard.models.transformer import Transformer, TransformerConfig, base, tiny
 from regard.runs.settings import Training

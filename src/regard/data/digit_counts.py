@@ -7,8 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.batches import SPECIAL, Labelled, Sequences
-from regard.data.draws import mixed
-from regard.data.feeds import Fresh
+from regard.data.draws import Fresh, mixed
 
 DIGITS = 10  # in a sample
 FIRST = len(SPECIAL)  # the token of the digit 0

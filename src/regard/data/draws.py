@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.feeds import Order
 from regard.errors import RegardError
 
 
@@ -42,3 +43,22 @@ def mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return x ^ (x >> np.uint64(31))
+
+
+class Fresh:
+    """Samples that no epoch repeats, each drawn from (seed, number): epoch e has the numbers from e × samples on."""
+
+    def __init__(self, *, seed: int, rows: int, samples: int) -> None:
+        if rows < 1 or samples < 1 or seed < 0:
+            raise RegardError(
+                f"rows={rows}, samples={samples}, seed={seed}: give at least 1 of each, a seed from 0"
+            )
+        self.seed, self.rows, self.samples = seed, rows, samples
+
+    def order(self, epoch: int) -> Order:
+        """The fresh samples of an epoch. They are drawn independently, so there is nothing to shuffle."""
+        if epoch < 0:
+            raise RegardError(f"epoch={epoch}: give a number from 0")
+        numbers = np.arange(epoch * self.samples, (epoch + 1) * self.samples, dtype=np.int64)
+        starts = np.arange(0, self.samples, self.rows, dtype=np.int64)
+        return Order(numbers, starts, np.minimum(starts + self.rows, self.samples))

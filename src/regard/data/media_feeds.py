@@ -18,9 +18,8 @@ from torch import Tensor
 from regard.data.audio import judge_wav, together
 from regard.data.augment import Jitter, SoundJitter, jitter_images, jitter_sound
 from regard.data.batches import END, Images, Labelled, Pairs, Sounds
-from regard.data.corpus import Corpus
 from regard.data.draws import uniform
-from regard.data.feeds import Order
+from regard.data.feeds import Corpus, Order
 from regard.data.files import Told, read_one
 from regard.data.given import as_pixels, as_samples
 from regard.data.images import Frame, judge_image

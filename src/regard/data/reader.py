@@ -19,8 +19,7 @@ from torch import Tensor
 from regard.data.augment import Jitter, jitter_images
 from regard.data.batches import END, Images, Pairs, Sequences
 from regard.data.digits import SIDE, digits
-from regard.data.draws import uniform
-from regard.data.feeds import Fresh
+from regard.data.draws import Fresh, uniform
 from regard.data.numbers import french
 from regard.errors import RegardError
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.batches import Feed
-from regard.data.corpus import tokenize
 from regard.data.digits import SIDE
-from regard.data.feeds import LabelledFeed
+from regard.data.feeds import LabelledFeed, tokenize
 from regard.data.media_feeds import ImageFeed, SoundFeed
 from regard.data.records import read_labelled
 from regard.data.text_lines import Report

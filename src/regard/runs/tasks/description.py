@@ -10,8 +10,8 @@ from torch import nn
 
 from regard.data.augment import Jitter
 from regard.data.batches import Batch, Feed, Images
-from regard.data.corpus import tokenize
 from regard.data.digits import SIDE, digit_split
+from regard.data.feeds import tokenize
 from regard.data.media_feeds import CaptionFeed, TranscriptFeed
 from regard.data.numbers import french
 from regard.data.reader import WIDTH, Hand, ReaderFeed

@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.data.corpus import tokenize
-from regard.data.feeds import StreamFeed, TextFeed
+from regard.data.feeds import TextFeed, tokenize
 from regard.data.records import read_text
+from regard.data.stream_feed import StreamFeed
 from regard.data.text_lines import Report, matching, read_lines
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError

@@ -9,8 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
-from regard.data.corpus import tokenize_pairs
-from regard.data.feeds import PairFeed
+from regard.data.feeds import PairFeed, tokenize_pairs
 from regard.data.numbers import Part, number_pairs
 from regard.data.records import Parallel, Place, read_pairs
 from regard.data.text_lines import Report
