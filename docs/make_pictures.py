@@ -71,10 +71,9 @@ from regard.layers.frames import Spectrum, log_mel
 from regard.layers.quantised_linear import Int8Linear
 from regard.models.counter import Counter
 from regard.runs.answering import Translator
-from regard.runs.building import build_model
+from regard.runs.load import build_model
 from regard.runs.recipe import find
 from regard.runs.settings import DigitData, Training
-from regard.runs.tasks import prepare
 from regard.runs.tasks.prepared import Prepared
 from regard.sight.pictures.alignment_map import alignment_map
 from regard.sight.pictures.chart import Chart, Series
@@ -90,6 +89,7 @@ from regard.sight.pictures.scene import Panels
 from regard.sight.pictures.word_lines import lines as word_lines
 from regard.sight.translation_picture import picture_of
 from regard.sight.watch import watch
+from regard.training.experiment import prepare
 from regard.training.loop import train
 from regard.training.observers import Log
 from regard.training.optimiser import rate_at

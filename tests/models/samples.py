@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import END, Images, Pairs, Sequences, Sounds
 from regard.models.protocols import AnyModel, State
-from regard.runs.reading import build, plain
+from regard.runs.recipe import build, plain
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 

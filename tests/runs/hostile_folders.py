@@ -22,13 +22,11 @@ from regard.data.spoken import read_spoken_digits
 from regard.data.text_lines import read_lines
 from regard.data.tokenizer import Tokenizer
 from regard.models.transformer import TransformerConfig
-from regard.runs.building import build_model
 from regard.runs.checkpoints import found, write_checkpoint
 from regard.runs.describing import describe_run
 from regard.runs.folder import RunFolder
-from regard.runs.load import load
-from regard.runs.reading import plain
-from regard.runs.recipe import find, resolve
+from regard.runs.load import build_model, load
+from regard.runs.recipe import find, plain, resolve
 from regard.runs.settings import Training
 from regard.sight.seen import Seen
 from regard.training.state import TrainingState

@@ -16,12 +16,12 @@ from regard.models.convolutional import Convolution
 from regard.models.hearing import Hearing
 from regard.models.vision import Vision
 from regard.runs.answering import ImageCaptioner, Labeller, SpeechTranscriber
-from regard.runs.building import build_model
 from regard.runs.inputs import PairReader, PictureReader, SoundReader
-from regard.runs.tasks import prepare
+from regard.runs.load import build_model
 from regard.sight.media_pictures import picture_of_class, picture_of_words
 from regard.sight.translation_picture import words_of
 from regard.sight.watch import watch
+from regard.training.experiment import prepare
 
 LABELS = [str(digit) for digit in range(10)]
 

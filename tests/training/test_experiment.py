@@ -23,10 +23,9 @@ from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.results import changed_sources, keep_sources, sources_of
 from regard.runs.settings import TextData
-from regard.runs.tasks import prepare
 from regard.runs.tasks.language_modelling import texts_of
 from regard.runs.tasks.translation import pairs_of
-from regard.training.experiment import begin, resume
+from regard.training.experiment import begin, prepare, resume
 from regard.training.observers import Log
 
 RECURRENT = {"kind": "recurrent", "width": 16, "embedding_width": 8, "attention": "additive"}

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -71,6 +72,7 @@ OwnKinds = Annotated[
     ),
 ]
 ROWS = 64  # lines answered together
+say = partial(typer.echo, err=True)  # for the person rather than the pipe: on standard error
 
 
 def own_kinds(files: Sequence[str] | None) -> "list[Kind]":
@@ -191,8 +193,3 @@ def one_line(text: str) -> str:
 def out_as_json(value: object) -> None:
     """One line of JSON on standard output."""
     typer.echo(json.dumps(value, ensure_ascii=False))
-
-
-def say(message: str) -> None:
-    """Something for the person rather than the pipe: on standard error."""
-    typer.echo(message, err=True)

@@ -77,7 +77,7 @@ def train(
         from regard.training.experiment import begin
 
         _prepare(deterministic, threads)
-        chosen = find(recipe, change or [], kinds=own_kinds(kind))
+        chosen = find(recipe, change or [], kinds=own_kinds(kind) if kind else ())
         path = out or Path("runs") / Path(recipe).stem
         finish(
             begin(
@@ -131,7 +131,7 @@ def resume(
                 observers=watchers(tensorboard, attention),
                 say=say,
                 interruption=interruption,
-                kinds=own_kinds(kind),
+                kinds=own_kinds(kind) if kind else (),
             )
         )
 

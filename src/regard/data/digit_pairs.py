@@ -18,7 +18,7 @@ from regard.data.audio import together
 from regard.data.augment import Jitter, SoundJitter, jitter_images, jitter_sound
 from regard.data.batches import Both, Images, Labelled, Sounds
 from regard.data.draws import Fresh, uniform
-from regard.data.given import as_pixels, as_samples
+from regard.data.media_values import as_pixels, as_samples
 from regard.errors import RegardError
 
 DIFFERENT, SAME = 0, 1

@@ -28,7 +28,7 @@ from torch import Tensor
 from regard.data.delimited import Column, Wanted
 from regard.data.file_access import grows_too_much
 from regard.data.files import Told, only_sound, read_each, read_one
-from regard.data.given import as_pixels
+from regard.data.media_values import as_pixels
 from regard.data.records import rows_of_parquet
 from regard.data.text_lines import Flaw, Policy, Report, dealing
 from regard.errors import RegardError

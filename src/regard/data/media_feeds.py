@@ -21,8 +21,8 @@ from regard.data.batches import END, Images, Labelled, Pairs, Sounds
 from regard.data.draws import uniform
 from regard.data.feeds import Corpus, Order
 from regard.data.files import Told, read_one
-from regard.data.given import as_pixels, as_samples
 from regard.data.images import Frame, judge_image
+from regard.data.media_values import as_pixels, as_samples
 from regard.errors import RegardError
 
 _POOL = 32  # batches within which sounds are sorted by length

@@ -18,7 +18,7 @@ from regard.decoding.streaming import stream
 from regard.errors import RegardError
 from regard.models.kind import Kind, Verb
 from regard.runs.inputs import Picture, Reader, Sound, TextReader, several
-from regard.runs.reading import changed
+from regard.runs.recipe import with_changes
 from regard.runs.settings import Decoding
 
 ROWS = 64  # decoded together
@@ -145,7 +145,7 @@ class Translator(Loaded):
 
     def hypotheses(self, inputs: Sequence[str], *, count: int = 1, **changes: Any) -> list[list[Answer]]:
         """The `count` best translations of each text, best first."""
-        decoding = changed(self.decoding, changes, where="translate")
+        decoding = with_changes(self.decoding, changes, where="translate")
         whole("count", count, least=1)
         encoded = [[*ids, END] for ids in self.source.encode_all(texts_of(inputs))]
         for text, ids in zip(inputs, encoded, strict=True):
@@ -207,7 +207,7 @@ class TextGenerator(Loaded):
 
     def generate(self, prompts: Sequence[str], *, seed: int = 0, **changes: Any) -> list[str]:
         """What follows each prompt. `tokens=200`, `temperature=0.8`, `top_k=20`, `top_p=0.9` as in `Decoding`."""
-        settings = changed(self.decoding, changes, where="generate")
+        settings = with_changes(self.decoding, changes, where="generate")
         found = sample(
             self.model,
             self.prompts(prompts),
@@ -221,7 +221,7 @@ class TextGenerator(Loaded):
 
     def stream(self, prompt: str, *, seed: int = 0, **changes: Any) -> Iterator[str]:
         """What follows a prompt, piece by piece as it is drawn; a letter of several bytes comes when it is whole."""
-        settings = changed(self.decoding, changes, where="generate")
+        settings = with_changes(self.decoding, changes, where="generate")
         instance("prompt", prompt, str, "give one text")
         tokens: list[int] = []
         said = ""
@@ -291,7 +291,7 @@ class MediaDescriber(Loaded):
 
     def hypotheses(self, inputs: Sequence[Any], *, count: int = 1, **changes: Any) -> list[list[Answer]]:
         """The `count` best texts for each input, best first. `beam=5`, `tokens=50` … as in `Decoding`."""
-        decoding = changed(self.decoding, changes, where="hypotheses")
+        decoding = with_changes(self.decoding, changes, where="hypotheses")
         whole("count", count, least=1)
         found = []
         for start in range(0, len(several(inputs, self.reader.what)), ROWS):

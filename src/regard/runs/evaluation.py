@@ -13,8 +13,7 @@ from regard.errors import RegardError
 from regard.models.kind import Kind
 from regard.runs.answering import MediaDescriber, Translator
 from regard.runs.load import ready, run_of
-from regard.runs.reading import changed
-from regard.runs.recipe import Recipe, anchored
+from regard.runs.recipe import Recipe, with_changes
 from regard.runs.results import Metric
 from regard.runs.settings import (
     ImageData,
@@ -24,8 +23,8 @@ from regard.runs.settings import (
     SoundData,
     TextData,
 )
-from regard.runs.tasks import evaluate
-from regard.runs.tasks.prepared import dropped, layouts
+from regard.runs.tasks import TASKS
+from regard.runs.tasks.prepared import anchored, dropped, layouts
 
 
 def evaluate_run(
@@ -48,13 +47,13 @@ def evaluate_run(
     loaded = ready(run, device=device, precision=precision, threads=threads, kinds=kinds)
     recipe, report = _elsewhere(recipe, on, columns), Report()
     if isinstance(loaded, Translator | MediaDescriber):
-        loaded.decoding = changed(loaded.decoding, changes, where="evaluate")
+        loaded.decoding = with_changes(loaded.decoding, changes, where="evaluate")
     elif changes or answers is not None:
         wanted = ", ".join([*changes, *(["answers"] if answers is not None else [])])
         raise RegardError(
             f"--{wanted}: only for translators, captioners and transcribers; {run} is a {recipe.kind.name} model"
         )
-    metrics = evaluate(loaded, recipe, report, answers=answers)
+    metrics = TASKS[recipe.kind.task].evaluate(loaded, recipe, report, answers)
     for line in [*layouts(report), *dropped(report)]:
         say(line)
     return metrics

@@ -26,8 +26,7 @@ from regard.errors import RegardError, warn
 from regard.models.kind import Kind, joined
 from regard.models.kinds import KINDS
 from regard.runs.checkpoints import Header, load_tensors, read_header
-from regard.runs.reading import plain
-from regard.runs.recipe import Recipe, parse, resolve, written
+from regard.runs.recipe import Recipe, parse, plain, resolve, written
 from regard.runs.settings import Decoding
 
 SUMS = "SHA256SUMS"

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from regard.data.audio import read_recording, together
 from regard.data.batches import END, Batch, Both, Images, Sequences, Sounds
-from regard.data.given import as_pixels, as_samples, listed, texts_of
+from regard.data.given import listed, texts_of
 from regard.data.images import Frame, read_image
+from regard.data.media_values import as_pixels, as_samples
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.models.hearing import SoundConfig

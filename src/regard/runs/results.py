@@ -25,7 +25,7 @@ from regard.data.records import Parallel
 from regard.errors import RegardError
 from regard.models.kind import Kind
 from regard.runs.folder import RunFolder
-from regard.runs.recipe import Recipe, located
+from regard.runs.recipe import Recipe
 from regard.runs.settings import (
     CountingData,
     DigitData,
@@ -264,7 +264,7 @@ def _paths(recipe: Recipe) -> Iterator[Path]:
     folder = getattr(recipe.data, "folder", "")
     for part in ("train", "valid", "test"):
         for name in _names(getattr(recipe.data, part, None)):
-            path = located(folder, name)
+            path = str(Path(folder).expanduser() / Path(name).expanduser())
             there = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
             yield from map(Path, there)
 

@@ -16,16 +16,14 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.decode import evaluating
 from regard.errors import RegardError
 from regard.models.kind import Kind
-from regard.runs.building import build_model, check_size
 from regard.runs.checkpoints import found
 from regard.runs.folder import RunFolder
-from regard.runs.load import chosen, chosen_device, run_of
-from regard.runs.reading import plain
-from regard.runs.recipe import Recipe, anchored, changed, recorded
+from regard.runs.load import build_model, check_size, chosen, chosen_device, run_of
+from regard.runs.recipe import Recipe, changed, plain
 from regard.runs.results import Metric, changed_sources, keep_sources, known_metrics, write_card
 from regard.runs.settings import Init
-from regard.runs.tasks import prepare
-from regard.runs.tasks.prepared import Prepared, summary
+from regard.runs.tasks import TASKS
+from regard.runs.tasks.prepared import Prepared, anchored, packs, recorded, summary
 from regard.training.distribution import World, joined
 from regard.training.loop import train
 from regard.training.observers import Observer, Outcome
@@ -108,6 +106,18 @@ def resume(
             for name, (before, after) in differ.items():
                 say(f"{name}: {before} → {after}")
         return _Experiment(run, recipe, world, say, asked, changed=tuple(differ)).go(observers, resume=True)
+
+
+def prepare(
+    recipe: Recipe,
+    report: Report,
+    *,
+    tokenizers: Mapping[str, Tokenizer] | None = None,
+    labels: list[str] | None = None,
+) -> Prepared:
+    """Read the data of a recipe. Tokenizers and labels of an earlier start are taken as they are."""
+    packs(recipe)  # which refuses what cannot be packed
+    return TASKS[recipe.kind.task].prepare(recipe, report, tokenizers or {}, labels)
 
 
 def _open(interruption: Interruption | None) -> AbstractContextManager[Interruption]:

@@ -11,8 +11,8 @@ from regard.data.numbers import french
 from regard.data.text_lines import Report
 from regard.runs.evaluation import evaluate_run
 from regard.runs.load import load
-from regard.runs.tasks import prepare
 from regard.runs.tasks.description import splits_of
+from regard.training.experiment import prepare
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from regard.data.text_lines import Report
 from regard.runs.evaluation import evaluate_run
 from regard.runs.load import load
 from regard.runs.recipe import resolve
-from regard.runs.tasks import prepare
 from regard.runs.tasks.digit_match import feed_of
+from regard.training.experiment import prepare
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from regard.runs.evaluation import evaluate_run
 from regard.runs.load import load
 from regard.runs.recipe import resolve
 from regard.runs.settings import DigitData, ImageData, SoundData, SpokenData
-from regard.runs.tasks import prepare
 from regard.runs.tasks.media import Pool, completed, picture_pools, sound_pools
+from regard.training.experiment import prepare
 
 
 def splits(names: list[str]) -> dict[str, str]:

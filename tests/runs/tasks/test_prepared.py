@@ -20,8 +20,8 @@ from regard import RegardError
 from regard.data.audio import Recording, tone, wav_of
 from regard.data.text_lines import Report
 from regard.runs.recipe import resolve
-from regard.runs.tasks import prepare
 from regard.runs.tasks.prepared import summary
+from regard.training.experiment import prepare
 
 
 def said(recipe) -> list[str]:

@@ -14,11 +14,11 @@ from regard.data.records import read_labelled
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.runs.recipe import Recipe, all_located
+from regard.runs.recipe import Recipe
 from regard.runs.results import Metric
 from regard.runs.settings import DigitData, Files, ImageData, LabelledData, SameData, SoundData, SpokenData
 from regard.runs.tasks.media import Pool, picture_pools, prefetched, sound_pools
-from regard.runs.tasks.prepared import Prepared, counted, likelihood, packs, too_long
+from regard.runs.tasks.prepared import Prepared, all_located, counted, likelihood, packs, too_long
 from regard.runs.tasks.translation import SAMPLES, SPLITS, split_of, trained
 
 Samples = list[tuple[str, str]]

@@ -13,10 +13,10 @@ from regard.data.stream_feed import StreamFeed
 from regard.data.text_lines import Report, matching, read_lines
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.runs.recipe import Recipe, all_located
+from regard.runs.recipe import Recipe
 from regard.runs.results import Metric
 from regard.runs.settings import Files, TextData
-from regard.runs.tasks.prepared import Prepared, likelihood, packs, too_long
+from regard.runs.tasks.prepared import Prepared, all_located, likelihood, packs, too_long
 from regard.runs.tasks.translation import SAMPLES, trained
 
 Texts = Callable[[], Iterator[str]]

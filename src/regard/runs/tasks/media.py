@@ -28,8 +28,8 @@ from regard.data.prefetch import Prefetch
 from regard.data.spoken import by_speaker, read_spoken_digits
 from regard.data.text_lines import Report
 from regard.errors import RegardError
-from regard.runs.recipe import located
 from regard.runs.settings import DigitData, ImageData, SoundData, SpokenData
+from regard.runs.tasks.prepared import located
 from regard.runs.tasks.translation import SAMPLES, split_of
 
 HELD = 1 << 30  # bytes of pictures or sound that are kept in memory; more are read as they are needed

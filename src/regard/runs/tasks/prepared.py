@@ -1,8 +1,12 @@
-"""A recipe before training: data read, tokenizers made, sizes known, and a summary of what was read."""
+"""A recipe before training: paths located, data read, tokenizers made, sizes known, and a summary of what was read.
 
+The folder that relative paths start from is recorded when a run begins, so that later commands may run in any folder.
+"""
+
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -12,12 +16,14 @@ from torch import nn
 
 from regard.data.batches import Feed, each_once
 from regard.data.file_access import write_atomically
+from regard.data.records import Parallel
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError
+from regard.errors import RegardError, warn
 from regard.models.protocols import Trains
 from regard.runs.recipe import Recipe
 from regard.runs.results import Metric, likelihood_metrics
+from regard.runs.settings import FromFiles
 
 Evaluation = Callable[[nn.Module], list[Metric]]
 
@@ -85,6 +91,69 @@ def too_long(left_out: int, longest: int, count: int) -> dict[str, object]:
     if count and left_out == count:
         raise RegardError(f"data.train: all {count:,} samples have more than tokens.longest={longest} tokens")
     return {f"left out of training, longer than {longest} tokens": left_out} if left_out else {}
+
+
+def recorded(recipe: Recipe) -> Recipe:
+    """The recipe as a run keeps it: with the folder, `base`, that its relative paths start from, if it has any."""
+    if not _has_relative_paths(recipe):
+        return recipe
+    return replace(recipe, base=os.path.abspath(os.path.expanduser(recipe.base)))
+
+
+def anchored(recipe: Recipe) -> Recipe:
+    """The recipe with paths that mean the same in every folder.
+
+    Where `base` is gone, as after moving a project, they start from the folder the command runs in, with a warning.
+    """
+    if not recipe.base or not _has_relative_paths(recipe):
+        return recipe
+    base = Path(recipe.base).expanduser()
+    if not base.is_dir():
+        warn(
+            f"base: {recipe.base}, where the relative paths of the recipe start, is gone: taking {Path.cwd()} for it; give "
+            "another in recipe.yaml"
+        )
+        return recipe
+    data = recipe.data
+    if isinstance(data, FromFiles):
+        data = replace(data, folder=str(base / Path(data.folder).expanduser()))
+    init = recipe.init
+    if init is not None:
+        init = replace(init, run=str(base / Path(init.run).expanduser()))
+    return replace(recipe, data=data, init=init)
+
+
+def _has_relative_paths(recipe: Recipe) -> bool:
+    if recipe.init is not None and _relative(recipe.init.run):
+        return True
+    data = recipe.data
+    if not isinstance(data, FromFiles) or not _relative(data.folder):
+        return False
+    places = (data.train, getattr(data, "valid", None), getattr(data, "test", None))
+    return any(_relative(place) for place in places)
+
+
+def _relative(place: object) -> bool:
+    """Whether any of the paths that a setting holds is."""
+    match place:
+        case str():
+            return not Path(place).expanduser().is_absolute()
+        case Parallel(source, target):
+            return _relative(source) or _relative(target)
+        case list() | tuple():
+            return any(map(_relative, place))
+        case _:
+            return False
+
+
+def located(folder: str, path: str) -> str:
+    """A path of a recipe, from its folder."""
+    return str(Path(folder).expanduser() / Path(path).expanduser())
+
+
+def all_located(folder: str, files: str | Sequence[str]) -> list[str]:
+    """The paths of a recipe, from its folder."""
+    return [located(folder, each) for each in ([files] if isinstance(files, str) else files)]
 
 
 _FILES, _CLASSES, _LETTERS = 5, 20, 70

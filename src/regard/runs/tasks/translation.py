@@ -16,12 +16,14 @@ from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.runs.answering import Translator
-from regard.runs.recipe import Recipe, all_located, located
+from regard.runs.recipe import Recipe
 from regard.runs.results import Metric, translation_metrics
 from regard.runs.settings import NumberData, PairData
 from regard.runs.tasks.prepared import (
     Prepared,
+    all_located,
     likelihood,
+    located,
     packs,
     too_long,
     write_answers,
