@@ -122,6 +122,12 @@ def test_a_run_never_makes_its_code_be_executed(run: Path, tmp_path: Path) -> No
         ("KIND = 3", "", "has no `KIND = Kind"),
         ("", ":MINE", "has no `MINE = Kind"),
         (None, "", "no such file"),
+        ("KIND = 1\ndef broken(:", "", "own.py:2: SyntaxError: invalid syntax"),
+        ("import nothing_of_this_name", "", "own.py:1: ModuleNotFoundError: No module named"),
+        ("\n\n1 / 0", "", "own.py:3: ZeroDivisionError: division by zero"),
+        ("import json\njson.loads('{')", "", "own.py:2: JSONDecodeError: "),
+        ("raise SystemExit(3)", "", "own.py:1: SystemExit: 3"),
+        ("\0", "", "own.py: SyntaxError: source code string cannot contain null bytes"),
     ],
 )
 def test_a_file_without_a_kind_is_refused_in_one_line(

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
@@ -98,7 +99,17 @@ def _executed(path: Path) -> ModuleType:
         raise RegardError(f"--kind {path}: not a Python file")
     module = module_from_spec(spec)
     sys.modules[module.__name__] = module  # where dataclasses look up the names in annotations
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # whatever the file does wrong
+        lines = [
+            each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == str(path)
+        ]
+        if isinstance(error, SyntaxError) and error.filename == str(path):
+            lines.append(error.lineno)
+        place = f"{path}:{lines[-1]}" if lines and lines[-1] else path
+        said = error.msg if isinstance(error, SyntaxError) else error
+        raise RegardError(f"--kind {place}: {type(error).__name__}: {said}") from None
     return module
 
 

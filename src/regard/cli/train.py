@@ -70,7 +70,7 @@ def train(
     kind: OwnKinds = None,
 ) -> None:
     """Train a model. Ctrl-C (or SIGTERM) finishes the step, saves and exits with 75; `regard resume` goes on."""
-    from regard.training.signals import Interruption
+    from regard.errors import Interruption
 
     with Interruption() as interruption:  # before torch is imported, which takes seconds
         from regard.runs.recipe import find
@@ -117,7 +117,7 @@ def resume(
     kind: OwnKinds = None,
 ) -> None:
     """Go on with a run from its newest whole checkpoint; it ends as it would have without the break."""
-    from regard.training.signals import Interruption
+    from regard.errors import Interruption
 
     with Interruption() as interruption:
         from regard.training.experiment import resume as go_on
@@ -159,7 +159,7 @@ def finish(finished: "Finished") -> None:
     """Say how it ended, draw the curves, exit."""
     import os
 
-    from regard.training.signals import EXIT_STOPPED
+    from regard.errors import EXIT_STOPPED
 
     first, run = not int(os.environ.get("RANK", "0")), finished.run
     if finished.outcome.stopped:

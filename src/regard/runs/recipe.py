@@ -97,7 +97,8 @@ def parse(text: str, where: str) -> dict[str, Any]:
     """YAML into a mapping."""
     values = parse_yaml(text, where)
     if not isinstance(values, dict):
-        raise RegardError(f"{where}: a recipe has data, model, training …; this is {type(values).__name__}")
+        found = "empty" if values is None else f"a {type(values).__name__}"
+        raise RegardError(f"{where}: a recipe has data, model, training …; this is {found}")
     return values
 
 

@@ -17,9 +17,8 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.data.batches import Batch, Feed
-from regard.errors import RegardError
+from regard.errors import Interrupted, Interruption, RegardError
 from regard.models.protocols import Loss, Trains
-from regard.training.signals import Interrupted, Interruption
 
 Value = TypeVar("Value")
 

@@ -14,7 +14,7 @@ from regard.data.file_access import locked
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.decode import evaluating
-from regard.errors import RegardError
+from regard.errors import Interrupted, Interruption, RegardError
 from regard.models.kind import Kind
 from regard.runs.checkpoints import found
 from regard.runs.folder import RunFolder
@@ -27,7 +27,6 @@ from regard.runs.tasks.prepared import Prepared, anchored, packs, recorded, summ
 from regard.training.distribution import World, joined
 from regard.training.loop import train
 from regard.training.observers import Observer, Outcome
-from regard.training.signals import Interrupted, Interruption
 from regard.training.state import weights_of
 from regard.training.transfer import differing, transfer
 

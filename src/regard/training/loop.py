@@ -11,12 +11,11 @@ import torch
 from torch import nn
 
 from regard.data.batches import Feed
-from regard.errors import RegardError
+from regard.errors import Interrupted, Interruption, RegardError
 from regard.runs.checkpoints import Checkpoint, CheckpointRetention, TrainingProgress
 from regard.runs.settings import Training
 from regard.training.distribution import World, batch_order, conditions, differences, joined
 from regard.training.observers import Observer, Outcome, observed_by
-from regard.training.signals import Interrupted, Interruption
 from regard.training.state import Final, TrainingState, better, finalise, weights_of
 from regard.training.update import Updater, Work
 

@@ -157,7 +157,8 @@ def _looked_through(
             if split == "train" and len(samples) < SAMPLES:
                 samples.append(pair)
         if not counts["train"]:
-            raise RegardError(f"data.train: no pair is left to train on{report.reasons}")
+            why = report.reasons or "; is the file empty?"
+            raise RegardError(f"data.train: no pair is left to train on{why}")
         if not counts[split]:
             raise RegardError(
                 f"data.{split}: no pair is there; give a file with some, or a larger data.held_out than "
