@@ -439,7 +439,7 @@ def overlay(path: Path) -> None:
 
 
 def sound(path: Path) -> None:
-    """A sound, lit where a pitch is asked for: the query is a spectrum, a key that of five frames."""
+    """A sound, lit where a pitch is found: the query is a spectrum, a key that of five frames."""
     frames, bands = torch.arange(165.0), torch.arange(24.0)
     low, high = 5.0, 19.0
     rising = (low + (high - low) * (frames - 55) / 55).clamp(low, high)  # low, then rising, then high
@@ -515,7 +515,7 @@ def language(path: Path) -> None:
 
 
 def classifier(path: Path) -> None:
-    """What the pooling of a classifier looks at that was told which reviews are good, and not why."""
+    """What the pooling of a classifier looks at that was trained on labels of whole reviews."""
     changes = ["data.held_out=0.1", "tokens.kind=word", "model.width=32", "model.heads=1", "model.depth=0"]
     changes += ["model.dropout=0", "training.steps=150", "training.batch=1024", "training.learning_rate=5e-3"]
     lesson = _trained("classify", *changes, "training.warmup=10", "training.weight_decay=0", texts=_reviews())
@@ -565,7 +565,7 @@ def captioner(path: Path) -> None:
 
 
 def speech(path: Path) -> None:
-    """A melody, lit where each of its notes is asked for: from samples to log-mel frames, and to pairs of them."""
+    """A melody, lit where each of its notes is found: from samples to log-mel frames, and to pairs of them."""
     notes = {"do": 523.25, "mi": 659.25, "sol": 783.99}
     played = ["do", "mi", "sol", "mi", "do"]
     sung = {name: _note(pitch, seconds=0.2) for name, pitch in notes.items()}

@@ -1,4 +1,4 @@
-"""A training is killed in the middle, resumed, and ends with the same bits as one that nobody touched."""
+"""A training is killed in the middle, resumed, and ends with the same bits as one that was not interrupted."""
 
 import os
 import signal

@@ -14,7 +14,7 @@ EXIT_STOPPED = 75
 
 
 class RegardError(ValueError):
-    """A mistake in what was asked for. The message names the offending values and says what to do."""
+    """A user's mistake. The message names the offending values and says what to do."""
 
 
 class RegardWarning(UserWarning):

@@ -55,6 +55,6 @@ def test_the_whole_text() -> None:
         "  mask    causal() & lengths(int64[2]) over 6 × 6 → the causal flag\n"
         "  heads   4 of the query over 2 of the key\n"
         "  widths  key 8, value 5: value filled up with zeros to 8\n"
-        "  rows    what nobody sees is zeroed first; a query that may look at nothing gets zeros"
+        "  rows    keys that no query may look at are zeroed first; a query that may look at nothing gets zeros"
     )
     assert "unfused form, because of dropout" in str(explain(grouped, dropout=0.1))

@@ -65,7 +65,10 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
         lines += _widths(call, value_width)
     if reach is not None and (reach.looking() is not None or reach.seen() is not None):
         lines.append(
-            ("rows", "what nobody sees is zeroed first; a query that may look at nothing gets zeros")
+            (
+                "rows",
+                "keys that no query may look at are zeroed first; a query that may look at nothing gets zeros",
+            )
         )
     return Explanation(choice=choice, lines=tuple(lines))
 

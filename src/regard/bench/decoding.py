@@ -167,7 +167,7 @@ def _names() -> list[str]:
 def contenders(
     model: Transformer, folder: Path, precisions: list[str], device: str = "cpu", *, every: bool = False
 ) -> list[str]:
-    """Everybody who is installed; the weights are written where they find them. `every`: our own ordinary loop too."""
+    """The contenders that are installed, after writing the weights for them. `every`: also ours without CUDA graphs."""
     found = [f"regard {precision}" for precision in precisions]
     if device != "cpu" and every:
         found += [f"stepwise {precision}" for precision in precisions]
