@@ -12,7 +12,7 @@ from torch import nn
 from functools import partial
 from regard import *
 from regard.layers.blocks import DecoderBlock, EncoderBlock
-from regard.layers.feedforward import FeedForward, SwiGLU
+from regard.layers.blocks import FeedForward, SwiGLU
 from regard.layers.pooling import AttentionPooling
 from regard.layers.residual import Residual, after
 from regard.layers.rotary import Rotary

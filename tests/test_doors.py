@@ -57,11 +57,9 @@ from regard import (
     window,
 )
 from regard.data.batches import END, Labelled, Pairs, Sequences
-from regard.layers.blocks import DecoderBlock, EncoderBlock
-from regard.layers.embedding import Embedding
-from regard.layers.feedforward import FeedForward, SwiGLU
+from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, SwiGLU
+from regard.layers.embedding import Embedding, Learned, Sinusoidal
 from regard.layers.pooling import AttentionPooling, mean_pooling
-from regard.layers.positions import Learned, Sinusoidal
 from regard.layers.residual import Residual
 from regard.layers.rotary import Rotary
 from regard.models.captioner import Captioner, CaptionerConfig

@@ -8,8 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard import MultiHeadAttention, RegardError, causal, lengths
-from regard.layers.blocks import DecoderBlock, EncoderBlock
-from regard.layers.feedforward import FeedForward
+from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, SwiGLU
 from regard.layers.residual import Residual, after, before
 
 
@@ -77,3 +76,17 @@ def test_rows_that_share_a_memory_step_as_if_each_had_its_own() -> None:
     torch.testing.assert_close(shared, own, rtol=0, atol=1e-12)
     with pytest.raises(RegardError, match="6 rows and 4 memories"):
         block.step(x, block.start(torch.randn(4, 5, 12).double()))
+
+
+def test_feed_forward_maps_are_their_equations() -> None:
+    x = torch.randn(3, 5, 4)
+    plain, gated = FeedForward(4, 7), SwiGLU(4, 7)
+    torch.testing.assert_close(
+        plain(x),
+        torch.clamp_min(x @ plain.inner.weight.T + plain.inner.bias, 0) @ plain.outer.weight.T
+        + plain.outer.bias,
+    )
+    gate = x @ gated.gate.weight.T
+    torch.testing.assert_close(
+        gated(x), (gate / (1 + torch.exp(-gate)) * (x @ gated.inner.weight.T)) @ gated.outer.weight.T
+    )

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from regard.layers.dropout import Dropout
 from regard.layers.mixed_precision import (
     AddedDropout,
     ForkedNorm,
@@ -17,7 +16,7 @@ from regard.layers.mixed_precision import (
     residual_obstacle,
     weight_obstacle,
 )
-from regard.layers.residual import Residual, after
+from regard.layers.residual import Dropout, Residual, after
 
 
 @pytest.mark.gpu

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from regard import RegardError
-from regard.layers.rotary import GridRotary, Rotary
+from regard.layers.grid_positions import GridRotary
+from regard.layers.rotary import Rotary
 
 
 def test_rotary_positions_turn_pairs() -> None:
@@ -32,32 +33,6 @@ def test_angles_keep_their_digits_in_a_half_precision_model() -> None:
     x = torch.randn(1, 8).bfloat16()
     far = Rotary(8).bfloat16()(x, offset=4097)
     torch.testing.assert_close(far.double(), Rotary(8)(x.double(), offset=4097), rtol=0, atol=0.03)
-
-
-def test_a_grid_turns_half_by_the_row_and_half_by_the_column() -> None:
-    x = torch.randn(2, 1 + 15, 8).double()
-    turned = GridRotary(8, columns=5, leading=1)(x)
-    assert torch.equal(turned[:, 0], x[:, 0])
-    for patch in range(15):
-        row, column = divmod(patch, 5)
-        by_row = Rotary(4, base=100.0)(x[:, 1 + patch : 2 + patch, :4], offset=row)
-        by_column = Rotary(4, base=100.0)(x[:, 1 + patch : 2 + patch, 4:], offset=column)
-        expected = torch.cat([by_row, by_column], -1)[:, 0]
-        torch.testing.assert_close(turned[:, 1 + patch], expected, rtol=0, atol=1e-12)
-
-
-def test_scores_on_a_grid_depend_on_the_steps_between_two_patches() -> None:
-    rotary = GridRotary(8, columns=7)
-    q, k = torch.randn(8).double(), torch.randn(8).double()
-    scores = rotary(q.expand(35, 8)) @ rotary(k.expand(35, 8)).T
-    steps = [scores[7 * r + c, 7 * (r + 2) + c - 1] for r in (0, 1, 2) for c in (1, 4, 6)]
-    torch.testing.assert_close(torch.stack(steps), steps[0].expand(9), rtol=0, atol=1e-12)
-    assert abs(scores[0, 8] - scores[0, 16]) > 1e-3
-
-
-def test_a_grid_may_be_continued_from_an_offset() -> None:
-    rotary, x = GridRotary(8, columns=3, leading=2), torch.randn(11, 8)
-    assert torch.equal(rotary(x)[4:], rotary(x[4:], offset=4))
 
 
 @pytest.mark.usefixtures("as_a_user")

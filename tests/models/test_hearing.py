@@ -11,7 +11,7 @@ from torch import nn
 
 from regard import RegardError, watch
 from regard.data.batches import Labelled, Sounds
-from regard.layers.positions import Sinusoidal
+from regard.layers.embedding import Sinusoidal
 from regard.models.hearing import Hearing, HearingConfig, pico
 
 SMALL = HearingConfig(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard import RegardError, watch
 from regard.data.batches import PAD, Sequences
-from regard.layers.positions import Sinusoidal
+from regard.layers.embedding import Sinusoidal
 from regard.models.language import LanguageConfig, LanguageModel
 
 SMALL = LanguageConfig(vocabulary=17, width=12, heads=2, depth=2, hidden_width=23, dropout=0.0, longest=13)

@@ -28,8 +28,7 @@ from regard import (
     stream,
 )
 from regard.data.batches import Labelled, Packed, Pairs, Sequences, Spans
-from regard.layers.embedding import Embedding
-from regard.layers.positions import Learned
+from regard.layers.embedding import Embedding, Learned
 from regard.models.objective import WordLoss, cross_entropy
 from regard.models.vision import Vision, VisionConfig
 

@@ -10,8 +10,8 @@ from models.samples import images, shaken
 from regard import RegardError, weigh
 from regard.data.batches import Images
 from regard.layers.convolution import Convolutional
+from regard.layers.embedding import Sinusoidal
 from regard.layers.patches import Patches
-from regard.layers.positions import Sinusoidal
 from regard.models.seeing import PictureEncoder, PictureStackConfig, PictureTokens
 
 SMALL = PictureStackConfig(

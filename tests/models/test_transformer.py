@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard import RegardError, watch
 from regard.data.batches import END, PAD, Pairs, Sequences
-from regard.layers.positions import Sinusoidal
+from regard.layers.embedding import Sinusoidal
 from regard.models.transformer import Transformer, TransformerConfig, base, big, tiny
 
 SMALL = TransformerConfig(

@@ -9,8 +9,7 @@ from training.toys import plan
 
 from regard import MultiHeadAttention
 from regard.errors import RegardError
-from regard.layers.embedding import Embedding
-from regard.layers.positions import Learned
+from regard.layers.embedding import Embedding, Learned
 from regard.runs.settings import Training
 from regard.training.optimiser import (
     adamw,

@@ -27,7 +27,7 @@ from regard.attention.masks import window
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.weights import weigh
 from regard.errors import RegardError
-from regard.layers.feedforward import FeedForward
+from regard.layers.blocks import FeedForward
 from regard.layers.recurrence import Recurrence
 
 WINDOW = 64  # w: a position sees those less than so many away

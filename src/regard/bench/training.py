@@ -17,7 +17,7 @@ from regard.bench.peers import peer
 from regard.bench.record import Setting
 from regard.data.batches import START, Pairs
 from regard.data.feeds import Corpus, PairFeed
-from regard.layers.positions import Sinusoidal
+from regard.layers.embedding import Sinusoidal
 from regard.models.transformer import Transformer, TransformerConfig, base, tiny
 from regard.runs.settings import Training
 from regard.training.distribution import BatchPlace, World

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from regard.data.batches import END, SPECIAL, START, UNKNOWN
 from regard.errors import RegardError
 from regard.interop.settings import refuse_other_settings
+from regard.layers.blocks import SwiGLU
 from regard.layers.embedding import Embedding
-from regard.layers.feedforward import SwiGLU
 from regard.models.transformer import Transformer, TransformerConfig
 
 if TYPE_CHECKING:

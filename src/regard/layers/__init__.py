@@ -1,16 +1,15 @@
 """What goes around attention: tokens of text, pictures and sound, positions, residuals, blocks, pooling."""
 
-from regard.layers.blocks import DecoderBlock, DecoderState, EncoderBlock
+from regard.layers.blocks import DecoderBlock, DecoderState, EncoderBlock, FeedForward, SwiGLU
 from regard.layers.convolution import Convolutional, ConvolutionalFeatures
-from regard.layers.embedding import Embedding
-from regard.layers.feedforward import FeedForward, SwiGLU
+from regard.layers.embedding import Embedding, Gaussian, Learned, Positions, Sinusoidal
 from regard.layers.frames import Frames, Spectrum, log_mel, mel_filters
+from regard.layers.grid_positions import Grid, GridRotary, LearnedGrid
 from regard.layers.patches import Patches
 from regard.layers.pooling import AttentionPooling, mean_pooling
-from regard.layers.positions import Gaussian, Grid, Learned, LearnedGrid, Positions, Sinusoidal
 from regard.layers.recurrence import Recurrence
 from regard.layers.residual import Residual, StochasticDepth, after, before, inside
-from regard.layers.rotary import GridRotary, Rotary
+from regard.layers.rotary import Rotary
 
 __all__ = [
     "AttentionPooling",

@@ -5,14 +5,16 @@ from dataclasses import dataclass, replace
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.attention.kv_cache import BeamCache, KeyValue
 from regard.attention.masks import Mask
 from regard.attention.multihead import MultiHeadAttention, reach_of, zero_unused
+from regard.attention.projection import glorot
 from regard.attention.reach import Reach
-from regard.data.given import instance, vectors
+from regard.data.given import instance, vectors, whole
 from regard.errors import RegardError
-from regard.layers.residual import Residual
+from regard.layers.residual import Dropout, Residual
 
 
 class EncoderBlock(nn.Module):
@@ -136,3 +138,46 @@ class DecoderBlock(nn.Module):
             raise RegardError(f"{rows} rows and {memories} memories: equally many rows ask each")
         queries = x.reshape(memories, -1, x.shape[-1])
         return self.cross.recall(queries, memory, mask=mask, reach=reach).reshape(*x.shape[:-1], -1)
+
+
+class FeedForward(nn.Module):
+    """W₂ f(W₁x + b₁) + b₂, with f = ReLU (Vaswani 2017, eq. 2), or F.gelu, or any other."""
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        *,
+        activation: Callable[[Tensor], Tensor] = F.relu,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.width = whole("width", width, least=1)
+        whole("hidden", hidden, least=1)
+        self.inner = glorot(nn.Linear(width, hidden))
+        self.outer = glorot(nn.Linear(hidden, width))
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """The same map at every position."""
+        x = vectors("x", x, self.width, of=self)
+        return self.outer(self.dropout(self.activation(self.inner(x))))
+
+
+class SwiGLU(nn.Module):
+    """W₃ (swish(W₁x) ⊙ W₂x), without biases (Shazeer 2020, eq. 6)."""
+
+    def __init__(self, width: int, hidden: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.width = whole("width", width, least=1)
+        whole("hidden", hidden, least=1)
+        self.gate = glorot(nn.Linear(width, hidden, bias=False))
+        self.inner = glorot(nn.Linear(width, hidden, bias=False))
+        self.outer = glorot(nn.Linear(hidden, width, bias=False))
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """The same map at every position."""
+        x = vectors("x", x, self.width, of=self)
+        return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))

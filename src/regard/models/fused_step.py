@@ -19,12 +19,10 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.projection import InProjection
 from regard.attention.scores import ScaledDot
 from regard.errors import RegardError
-from regard.layers.blocks import DecoderBlock
-from regard.layers.dropout import Dropout
+from regard.layers.blocks import DecoderBlock, FeedForward
 from regard.layers.embedding import Embedding
-from regard.layers.feedforward import FeedForward
 from regard.layers.fused_residual import AddedNorm, FusedResidual
-from regard.layers.residual import Residual, StochasticDepth, after, before
+from regard.layers.residual import Dropout, Residual, StochasticDepth, after, before
 from regard.layers.rotary import Rotary
 from regard.models.static_decoder import StaticDecoder
 

@@ -29,9 +29,8 @@ from regard.data.batches import (
 )
 from regard.data.given import instance, integers, told, vectors
 from regard.errors import RegardError
-from regard.layers.embedding import Embedding
+from regard.layers.embedding import Embedding, Offset, Placed, recording
 from regard.layers.pooling import AttentionPooling, mean_pooling
-from regard.layers.positions import Offset, Placed, recording
 
 Pooling = Literal["attention", "mean", "first"]
 

@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels
 from regard.attention.projection import InProjection
 from regard.errors import RegardError
-from regard.layers.blocks import DecoderBlock
-from regard.layers.feedforward import FeedForward
+from regard.layers.blocks import DecoderBlock, FeedForward
 from regard.layers.fused_residual import FusedResidual, obstacle
 from regard.layers.mixed_precision import MixedPrecision, become
 from regard.layers.quantised_linear import KINDS, Int8Linear, PackedProjection, packable

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from regard.data.batches import Images
 from regard.errors import RegardError
 from regard.layers.convolution import Convolutional, ConvolutionalFeatures
+from regard.layers.embedding import Gaussian, Sinusoidal
+from regard.layers.grid_positions import Grid, GridRotary, LearnedGrid
 from regard.layers.patches import Patches
-from regard.layers.positions import Gaussian, Grid, LearnedGrid, Sinusoidal
-from regard.layers.rotary import GridRotary
 from regard.models.layout import Encoded, pictures, through
 from regard.models.stack import StackConfig, encoder_blocks, last_norm
 

@@ -10,11 +10,9 @@ from torch.nn import functional as F
 from regard.attention.biases import ALiBi, Bias, RelativeBuckets
 from regard.attention.multihead import HeadSizes, MultiHeadAttention, Rotation
 from regard.errors import RegardError
-from regard.layers.blocks import DecoderBlock, EncoderBlock
-from regard.layers.embedding import Embedding
-from regard.layers.feedforward import FeedForward, SwiGLU
+from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, SwiGLU
+from regard.layers.embedding import Embedding, Gaussian, Learned, Positions, Sinusoidal
 from regard.layers.pooling import AttentionPooling
-from regard.layers.positions import Gaussian, Learned, Positions, Sinusoidal
 from regard.layers.residual import Placement, Residual, after, before, inside
 from regard.layers.rotary import Rotary
 from regard.models.kind import check_choices, check_vocabulary

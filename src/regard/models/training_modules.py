@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.projection import InProjection
 from regard.errors import RegardError
-from regard.layers.blocks import DecoderBlock, EncoderBlock
-from regard.layers.feedforward import FeedForward, SwiGLU
+from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, SwiGLU
 from regard.layers.mixed_precision import (
     AddedDropout,
     ForkedNorm,

@@ -14,8 +14,7 @@ from regard.attention.kv_cache import Asked, BeamCache, GrowingSlots, KeyValue, 
 from regard.attention.projection import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState
-from regard.layers.embedding import Embedding
-from regard.layers.positions import Offset
+from regard.layers.embedding import Embedding, Offset
 from regard.models.fused_step import DecoderParts, FusedStep, obstacle
 from regard.models.layout import Encoded, Layout, Spent, following, pairs, readable
 from regard.models.objective import WordLoss

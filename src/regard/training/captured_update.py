@@ -19,7 +19,7 @@ from regard.attention.kernels.varlen import CaptureError
 from regard.data.batches import Batch, Packed, Pairs, Sequences
 from regard.errors import RegardError
 from regard.layers.blocks import DecoderBlock, EncoderBlock
-from regard.layers.positions import Learned
+from regard.layers.embedding import Learned
 from regard.models.cuda_graph import Captured, Capturing, Readback
 from regard.models.recurrent import RecurrentTranslator
 from regard.runs.settings import Training

@@ -7,8 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.layers.embedding import Embedding
-from regard.layers.positions import Learned
+from regard.layers.embedding import Embedding, Learned
 from regard.runs.settings import Training
 
 

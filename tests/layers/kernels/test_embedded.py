@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from regard.layers.embedding import Embedding
-from regard.layers.positions import Sinusoidal
+from regard.layers.embedding import Embedding, Sinusoidal
 
 pytestmark = pytest.mark.triton
 
