@@ -1,4 +1,4 @@
-"""An observer of your own: how widely a model looks, told while it trains, without changing a bit of the training."""
+"""An observer of your own: prints how widely a model looks while it trains, without changing a bit of the training."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
