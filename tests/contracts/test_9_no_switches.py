@@ -51,9 +51,13 @@ def drawn(how: Callable[..., Tensor], *shape: int) -> Tensor:
     return numbers.to(torch.get_default_device())
 
 
+def sequences(*rows: list[int]) -> Sequences:
+    return Sequences.of(list(rows)).to(torch.get_default_device())
+
+
 def pairs() -> Pairs:
-    source = Sequences.of([[5, 7, 11, END], [4, END], [9, 6, 18, 3, 8, END]])
-    return Pairs(source, Sequences.of([[6, 6, END], [13, 5, 22, 4, END], [10, END]]))
+    source = sequences([5, 7, 11, END], [4, END], [9, 6, 18, 3, 8, END])
+    return Pairs(source, sequences([6, 6, END], [13, 5, 22, 4, END], [10, END]))
 
 
 def attention(**given: Any) -> tuple[nn.Module, Run]:
@@ -86,12 +90,12 @@ def recurrent() -> tuple[nn.Module, Run]:
 
 def language() -> tuple[nn.Module, Run]:
     model = LanguageModel(LanguageConfig(**SMALL, vocabulary=29))
-    return model, lambda: model.logits(Sequences.of([[START, 5, 9, 3], [START, 3]]))
+    return model, lambda: model.logits(sequences([START, 5, 9, 3], [START, 3]))
 
 
 def classifier() -> tuple[nn.Module, Run]:
     model = Classifier(ClassifierConfig(**SMALL, vocabulary=29))
-    return model, lambda: model.predict(Sequences.of([[5, 9, 3], [3]]))
+    return model, lambda: model.predict(sequences([5, 9, 3], [3]))
 
 
 def vision() -> tuple[nn.Module, Run]:

@@ -43,14 +43,16 @@ def lively(**changes: Any) -> Transformer:
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim > 1:
-                weight.copy_(torch.randn(weight.shape, generator=generator) * 1.5 / weight.shape[-1] ** 0.5)
+                drawn = torch.randn(weight.shape, generator=generator, device="cpu")
+                weight.copy_(drawn * 1.5 / weight.shape[-1] ** 0.5)
         model.get_parameter("output.weight")[END] *= 3
     return model
 
 
 def sources() -> Sequences:
     sizes = torch.randint(1, 9, (COUNT,)).tolist()
-    return Sequences.of([[*torch.randint(3, WORDS, (size,)).tolist(), END] for size in sizes])
+    given = Sequences.of([[*torch.randint(3, WORDS, (size,)).tolist(), END] for size in sizes])
+    return given.to(torch.get_default_device())
 
 
 def texts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], bool]]]:
