@@ -30,7 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard import Call, Monitor, causal, watch, weigh
 from regard.sight import evidence
-from regard.sight.logsumexp import LogSumExpCapture
+from regard.sight.interpose import LogSumExpCapture
 
 Run = Callable[[], object]
 HEADS, MAP = 16, 128

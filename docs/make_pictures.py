@@ -76,15 +76,15 @@ from regard.runs.recipe import find
 from regard.runs.settings import DigitData, Training
 from regard.runs.tasks.prepared import Prepared
 from regard.sight.pictures.alignment_map import alignment_map
+from regard.sight.pictures.atlas import overview
 from regard.sight.pictures.chart import Chart, Series
 from regard.sight.pictures.colours import INK, code, colour
 from regard.sight.pictures.counter_picture import counting
 from regard.sight.pictures.curves import curves_of
+from regard.sight.pictures.drawable import spectrogram
 from regard.sight.pictures.gallery import mask_maps, score_maps
 from regard.sight.pictures.heatmap import Heatmap, heatmap, sheet
 from regard.sight.pictures.overlay import overlay as lit
-from regard.sight.pictures.overview import overview
-from regard.sight.pictures.photo import spectrogram
 from regard.sight.pictures.scene import Panels
 from regard.sight.pictures.word_lines import lines as word_lines
 from regard.sight.translation_picture import picture_of

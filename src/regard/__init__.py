@@ -102,17 +102,17 @@ if TYPE_CHECKING:
     from regard.sight.monitor import Monitor as Monitor
     from regard.sight.pictures.alignment_map import alignment_map as alignment_map
     from regard.sight.pictures.atlas import atlas as atlas
+    from regard.sight.pictures.atlas import overview as overview
     from regard.sight.pictures.chart import Chart as Chart
     from regard.sight.pictures.chart import Series as Series
     from regard.sight.pictures.counter_picture import counting as counting
     from regard.sight.pictures.curves import curves_of as curves_of
+    from regard.sight.pictures.drawable import spectrogram as spectrogram
     from regard.sight.pictures.figure import plot as plot
     from regard.sight.pictures.heatmap import Heatmap as Heatmap
     from regard.sight.pictures.heatmap import heatmap as heatmap
     from regard.sight.pictures.heatmap import sheet as sheet
     from regard.sight.pictures.overlay import overlay as overlay
-    from regard.sight.pictures.overview import overview as overview
-    from regard.sight.pictures.photo import spectrogram as spectrogram
     from regard.sight.pictures.word_lines import lines as lines
     from regard.sight.seen import Seen as Seen
     from regard.sight.translation_picture import picture_of as picture_of
@@ -160,15 +160,14 @@ _HOMES = {
     "sight.layer": ["Layer"],
     "sight.monitor": ["AttentionLog", "Monitor"],
     "sight.pictures.alignment_map": ["alignment_map"],
-    "sight.pictures.atlas": ["atlas"],
+    "sight.pictures.atlas": ["atlas", "overview"],
     "sight.pictures.chart": ["Chart", "Series"],
     "sight.pictures.counter_picture": ["counting"],
     "sight.pictures.curves": ["curves_of"],
     "sight.pictures.figure": ["plot"],
     "sight.pictures.heatmap": ["Heatmap", "heatmap", "sheet"],
     "sight.pictures.overlay": ["overlay"],
-    "sight.pictures.overview": ["overview"],
-    "sight.pictures.photo": ["spectrogram"],
+    "sight.pictures.drawable": ["spectrogram"],
     "sight.pictures.word_lines": ["lines"],
     "sight.seen": ["Seen"],
     "sight.translation_picture": ["picture_of"],

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from sight.exact import CAPACITIES, cases, close, visible, written
 from torch.profiler import ProfilerActivity, profile
 
 from regard import Additive, Call, causal, documents, prefix, weigh, window
 from regard.sight import evidence
 from regard.sight.selection import select
-from regard.sight.strips import strips
+from regard.sight.strips import heads_together, strips
 
 LENGTH, WIDTH, HEADS, CAPACITY = 700, 8, 4, 1 << 12
 
@@ -108,3 +109,21 @@ def in_cells(flags: torch.Tensor, height: int, width: int) -> torch.Tensor:
     for _, head, row, column in flags.nonzero().tolist():
         found[0, head, rows[row], columns[column]] = True
     return found
+
+
+@pytest.mark.parametrize("capacity", [*CAPACITIES, 1, 1500])  # with 1500, strips straddle the batch entries
+@cases()
+def test_all_heads_of_an_entry_come_together_and_cover_the_weights(case, capacity):
+    call, _ = case.build()
+    found, looking = torch.zeros(3, 4, 11, 11), torch.zeros(3, 4, 11, dtype=torch.bool)
+    for part in heads_together(call, capacity=capacity):
+        found[part.entry, :, part.rows, part.columns] += part.weights
+        looking[part.entry, :, part.rows] |= part.looking
+    close(found, written(call))
+    assert torch.equal(looking, visible(call).any(-1))
+
+
+def test_a_call_without_batch_axes_has_one_head():
+    call = Call(torch.randn(3, 2), torch.randn(5, 2))
+    (part,) = heads_together(call)
+    close(part.weights, written(call)[None])

@@ -146,7 +146,7 @@ def _named(run: Path) -> str:
 def _draw(example: "Example", paths: Sequence[Path]) -> None:
     """Draw the first entry: of a beam, the answer. Longer hypotheses beside it pad its rows, so padding is cut off."""
     from regard.sight.layer import Layer
-    from regard.sight.pictures.overview import overview
+    from regard.sight.pictures.atlas import overview
     from regard.sight.seen import Seen
 
     shown = [Layer.of(panel.name or panel.layer.name, panel.call(0)) for panel in example.panels]

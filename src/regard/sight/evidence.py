@@ -99,7 +99,7 @@ class Looking(Question[QuerySummary]):
         inner = torch.linalg.vecdot(strip.parts, strip.below)
         if bool(
             (inner.isnan() & ~strip.total.isnan()).any()
-        ):  # a score of −∞ is a weight of 0, and 0 · −∞ is NaN
+        ):  # a score of −∞ has weight 0, and 0 · −∞ is NaN
             inner = torch.linalg.vecdot(strip.parts, strip.below.nan_to_num())
         self.entropy[rows] = torch.where(strip.total == 0, 0.0, log_total - inner * share)
         # The largest part is exp(0), unless scores are NaN.
@@ -231,9 +231,7 @@ class Pooling(Question[Tensor]):
         start, stop = strip.rows.start, strip.rows.stop
         tall, uneven = divmod(self.queries, self.height)
         n, _, columns = strip.parts.shape
-        if (
-            not uneven and start % tall == 0 and stop % tall == 0
-        ):  # whole bands of one height: no product of matrices
+        if not uneven and start % tall == 0 and stop % tall == 0:  # whole bands of one height
             shares, parts = strip.share.reshape(-1, 1, tall), strip.parts.reshape(-1, tall, columns)
             return start // tall, torch.bmm(shares, parts).view(n, -1, columns)
         bands = self.band[strip.rows]
@@ -251,27 +249,27 @@ class Pooling(Question[Tensor]):
         return (self.cells / heights).to(self.dtype).view(*self.batch, self.height, self.width)
 
 
-def summarise(call: Call, *, capacity: int | None = None) -> Summary:
-    """Log-sum-exp, entropy, largest weight and received mass."""
-    question = Summing(call)
+def answer_to(call: Call, question: Question[Answer], capacity: int | None = None) -> Answer:
+    """The answer to one question about a call."""
     ask(call, question, capacity=capacity)
     return question.answer()
+
+
+def summarise(call: Call, *, capacity: int | None = None) -> Summary:
+    """Log-sum-exp, entropy, largest weight and received mass."""
+    return answer_to(call, Summing(call), capacity)
 
 
 def top(call: Call, count: int, *, capacity: int | None = None) -> Heaviest:
     """The heaviest keys of each query and their weights."""
-    question = Ranking(call, count)
-    ask(call, question, capacity=capacity)
-    return question.answer()
+    return answer_to(call, Ranking(call, count), capacity)
 
 
 def pooled(
     call: Call, height: int, width: int, *, capacity: int | None = None
 ) -> Float[Tensor, "*batch h w"]:
     """The weights, pooled into a small matrix."""
-    question = Pooling(call, height, width)
-    ask(call, question, capacity=capacity)
-    return question.answer()
+    return answer_to(call, Pooling(call, height, width), capacity)
 
 
 def rectangle(

@@ -4,18 +4,50 @@ Checkpointing runs a part of a model again in the backward pass: later, perhaps 
 a GPU in a thread of autograd's own. It has to be changed again if and only if its forward pass was.
 """
 
-from collections.abc import Container
-from threading import RLock, get_ident
+from collections.abc import Callable, Container
+from functools import wraps
+from threading import RLock, get_ident, local
 from typing import Any
 from weakref import finalize
 
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
-from regard.attention.dispatch import AttentionObserver, observers
+from regard.attention.dispatch import AttentionObserver, may_change, observers, present
 from regard.errors import RegardError
 from regard.sight.callers import ModuleNames, current_backward, running
 from regard.sight.interpose import FUNCTIONS
-from regard.sight.unfused import FORWARDS
+from regard.sight.patch_sites import PatchSites
+
+_thread = local()
+
+
+class _Unfused(TorchFunctionMode):
+    """A mode that does nothing: while one is active, in its thread alone, torch.nn takes no fused path."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def _forward(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """The replacement of a forward method of torch.nn: off its fused path while an observer changes the model."""
+
+    @wraps(original)
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        if getattr(_thread, "unfused", False) or not may_change(present()):
+            return original(*args, **kwargs)
+        _thread.unfused = True
+        try:
+            with _Unfused():
+                return original(*args, **kwargs)
+        finally:
+            _thread.unfused = False
+
+    return replaced
+
+
+_FUSING = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
+FORWARDS = PatchSites(((module, "forward") for module in _FUSING), _forward)
 
 
 class ForwardObserver(AttentionObserver):
@@ -30,9 +62,7 @@ class ForwardObserver(AttentionObserver):
     def __init__(self, names: ModuleNames, wanted: Container[str]) -> None:
         self.names, self.wanted = names, wanted
         self._regions: dict[int, str] = {}  # by identity: the module from which each was entered
-        self._around: set[int] = (
-            set()
-        )  # regions that were entered before: a recomputation starts another observer
+        self._around: set[int] = set()  # regions entered before: a recomputation starts another observer
         self._open = self._registered = False
 
     def start(self) -> None:

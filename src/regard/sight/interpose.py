@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention.bias import CausalBias, CausalVariant
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.attention.attend import compute
 from regard.attention.biases import TensorBias
@@ -26,7 +27,7 @@ from regard.attention.dispatch import Present, dispatch, may_change, notify_miss
 from regard.attention.masks import Mask, causal, keep
 from regard.attention.scores import Dot
 from regard.errors import RegardError
-from regard.sight.logsumexp import LogSumExpCapture, capture_useful, computed_anyway
+from regard.sight.kernels.backend import within_reach
 from regard.sight.multihead_calls import encoder_layer, multi_head, native_multi_head
 from regard.sight.patch_sites import PatchSites
 
@@ -76,10 +77,10 @@ def _sdpa(
     def proceed(asked: Call) -> tuple[Tensor, Tensor | None]:
         if asked is not call:
             return compute(asked, _cast(value), asked.reach(), dropout=dropout_p), None
-        wanted = any(observer.wants_logsumexp for observer, _ in here)
-        if attn_mask is not None or not (
-            capture_useful(query) and (wanted or computed_anyway(query, key, value))
-        ):
+        backward = torch.is_grad_enabled() and any(part.requires_grad for part in (query, key, value))
+        wanted = backward or any(observer.wants_logsumexp for observer, _ in here)
+        usable = attn_mask is None and query.ndim == 4 and within_reach(query)  # by the evidence kernels
+        if not (wanted and usable):
             return _unpatched(original, query, key, value, attn_mask, dropout_p, is_causal, **options), None
         with LogSumExpCapture() as capture:  # type: ignore[no-untyped-call]
             output = original(query, key, value, attn_mask, dropout_p, is_causal, **options)
@@ -88,11 +89,52 @@ def _sdpa(
     return dispatch(call, proceed, here)
 
 
+_aten = torch.ops.aten
+# Operators whose second output it is, and the index of the argument that requests it, if there is one.
+_OPERATORS: dict[Any, int | None] = {
+    _aten._scaled_dot_product_cudnn_attention.default: 4,
+    _aten._scaled_dot_product_efficient_attention.default: 4,
+    _aten._scaled_dot_product_flash_attention.default: None,
+}
+
+
+class LogSumExpCapture(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Captures the log-sum-exp that torch's fused kernels compute in the forward pass for their backward.
+
+    While entered, `level` is log Σ exp(score) of each query from the latest fused kernel, or None.
+    """
+
+    level: Tensor | None = None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Request the log-sum-exp from the operators that compute it on request."""
+        if func not in _OPERATORS:
+            return func(*args, **(kwargs or {}))
+        at = _OPERATORS[func]
+        if at is not None:
+            args = (*args[:at], True, *args[at + 1 :])
+        found = func(*args, **(kwargs or {}))
+        self.level = found[1]
+        return found
+
+    def of(self, query: Tensor) -> Tensor | None:
+        """The log-sum-exp of these queries, [..., queries]; None if no kernel computed it."""
+        shape, level = query.shape[:-1], self.level
+        if level is None:
+            return None
+        level = level.detach()
+        if level.ndim == query.ndim and level.shape[-1] == 1:
+            level = level.squeeze(-1)
+        if level.shape[:-1] != shape[:-1] or level.shape[-1] < shape[-1]:
+            return None
+        return level[..., : shape[-1]]  # some kernels pad to a whole tile
+
+
 def _unpatched(original: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
     """Torch's scaled_dot_product_attention as it is when it is not replaced.
 
     An argument that overrides torch's functions may compare the one called with that in torch.nn.functional, as a
-    CausalBias does. It has to find the original there. Meanwhile other threads find it, too: their calls are not observed.
+    CausalBias does, so the original is put back for the call. Meanwhile calls in other threads are not observed.
     """
     given = (*args, *options.values())
     overriding = [type(each) for each in given if isinstance(each, Tensor) and type(each) not in _PLAIN]

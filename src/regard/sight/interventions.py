@@ -57,18 +57,17 @@ def uniform(*, heads: Choice = None) -> Intervention:
     """Every key that may be seen gets the same weight: what remains of a head that no longer chooses."""
 
     def before(call: Call) -> Call:
-        if isinstance(call.score, Additive):
-            if heads is not None:
-                raise RegardError(
-                    "uniform(heads=…) under the additive score: make all heads uniform, or none"
-                )
-            return replace(call, scale=0.0, bias=None if call.bias is None else _Flat(call.bias, None))
-        if heads is None:
-            flat = None if call.bias is None else _Flat(call.bias, None)
-            return replace(call, query=torch.zeros_like(call.query), bias=flat)
-        index = torch.tensor(positions(heads, call.query.shape[-3], "head"), device=call.query.device)
-        query = call.query.index_fill(-3, index, 0.0)  # scores 0 with every key
-        return replace(call, query=query, bias=None if call.bias is None else _Flat(call.bias, index))
+        additive, index = isinstance(call.score, Additive), None
+        if additive and heads is not None:
+            raise RegardError("uniform(heads=…) under the additive score: make all heads uniform, or none")
+        if heads is not None:
+            index = torch.tensor(positions(heads, call.query.shape[-3], "head"), device=call.query.device)
+        flat = None if call.bias is None else _Flat(call.bias, index)
+        if additive:
+            return replace(call, scale=0.0, bias=flat)
+        # A query of zeros scores 0 with every key.
+        zeros = torch.zeros_like(call.query) if index is None else call.query.index_fill(-3, index, 0.0)
+        return replace(call, query=zeros, bias=flat)
 
     return Intervention(before=before)
 
@@ -87,12 +86,8 @@ def intervene(
     recomputed with the same changes, whenever and wherever its backward pass runs.
     """
     names = ModuleNames(model)
-    instance(
-        "changes",
-        changes,
-        Mapping,
-        "give changes by the names of modules, {'encoder.0.attention': drop_heads(2)}",
-    )
+    wanted = "give changes by the names of modules, {'encoder.0.attention': drop_heads(2)}"
+    instance("changes", changes, Mapping, wanted)
     planned = {_resolve(end, names.paths): _several(change) for end, change in changes.items()}
     changer = _Changer(names, planned)
     changer.start()
@@ -108,11 +103,11 @@ def intervene(
 
 
 def _several(change: Any) -> list[Intervention]:
-    """One change or more."""
-    several = change if isinstance(change, list | tuple) else [change]
-    return [
-        instance("change", each, Intervention, "give drop_heads(…), forbid(…) or another") for each in several
-    ]
+    several, wanted = (
+        change if isinstance(change, list | tuple) else [change],
+        "give drop_heads(…), forbid(…) or another",
+    )
+    return [instance("change", each, Intervention, wanted) for each in several]
 
 
 class _Changer(ForwardObserver):
@@ -228,9 +223,7 @@ class _Flat(Bias):
         return matrix.index_copy(-3, self.heads, flat.index_select(-3, self.heads))
 
 
-_FORBIDS = (
-    -1e4
-)  # some models forbid a pair with the least number of their dtype, or −10000, rather than with −∞
+_FORBIDS = -1e4  # some models mask with the least number of their dtype, or with −10000, rather than with −∞
 
 
 def _among(positions_: Tensor, chosen: list[int]) -> Tensor:

@@ -13,7 +13,6 @@ from regard.errors import RegardError
 from regard.sight import evidence, measures
 from regard.sight.kernels.backend import Backend, choose_backend
 from regard.sight.selection import Choice, positions, select
-from regard.sight.similarity import similarity
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,7 +86,7 @@ class Layer:
 
     def similarity(self) -> Float[Tensor, "*batch h h"]:
         """How alike the heads look: 1 for the same weights, 0 where they share no key."""
-        return similarity(self.intact())
+        return measures.similarity(self.intact())
 
     def sinks(self, *, count: int = 1, above: float = 0.3) -> measures.Sinks:
         """The mass that the first keys, and keys with more than a share of all, receive."""
@@ -165,7 +164,7 @@ class Layer:
         return self.call
 
     def _repr_html_(self) -> str:
-        from regard.sight.pictures.overview import html
+        from regard.sight.pictures.atlas import html
 
         return html(self)
 

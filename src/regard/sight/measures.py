@@ -15,8 +15,8 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.attention.reach import pad_axes
 from regard.errors import RegardError
-from regard.sight.evidence import Question, ask, summarise
-from regard.sight.strips import Strip
+from regard.sight.evidence import Question, answer_to, summarise
+from regard.sight.strips import CAPACITY, Strip, heads_together
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +36,7 @@ def distance(call: Call, *, offset: int | None = None, capacity: int | None = No
 
     Σ_j w_ij |i + offset − j| (Vig & Belinkov 2019; for patches Dosovitskiy 2021, fig. 7).
     """
-    return _asked(call, Reaching(call, offset=offset), capacity)
+    return answer_to(call, Reaching(call, offset=offset), capacity)
 
 
 def diagonal(
@@ -47,7 +47,7 @@ def diagonal(
     w_ij at j = i + offset + ahead, over the queries that may look there. `diagonal(call, -1)` is the score of a
     previous-token head (Voita 2019; Olsson 2022).
     """
-    return _asked(call, Shifting(call, ahead, offset=offset), capacity)
+    return answer_to(call, Shifting(call, ahead, offset=offset), capacity)
 
 
 def previous_token(call: Call, *, offset: int | None = None, capacity: int | None = None) -> Reading:
@@ -64,7 +64,7 @@ def induction(
     prefix-matching score of induction heads (Olsson 2022). `tokens` are the ids at the positions of the keys, with
     the first batch axes of the call, or none.
     """
-    return _asked(call, Inducing(call, tokens, offset=offset), capacity)
+    return answer_to(call, Inducing(call, tokens, offset=offset), capacity)
 
 
 class Gauging(Question[Reading]):
@@ -174,9 +174,24 @@ def sinks(call: Call, *, count: int = 1, above: float = 0.3, capacity: int | Non
     return Sinks.of(summarise(call, capacity=capacity).received, count=count, above=above)
 
 
-def _asked(call: Call, question: Question[Reading], capacity: int | None) -> Reading:
-    ask(call, question, capacity=capacity)
-    return question.answer()
+def similarity(call: Call, *, capacity: int = CAPACITY) -> Float[Tensor, "*batch h h"]:
+    """How alike each two heads look: 1 when their rows are equal, 0 when they never look at the same key.
+
+    The mean over the queries i of Σ_j √(a_ij b_ij), the coefficient of Bhattacharyya (1946): 1 less the squared
+    Hellinger distance. Like the Jensen–Shannon divergence it compares distributions (it is bounded, symmetric, and a
+    key split in two alike halves changes nothing, as it would change the cosine of two rows); but it is a product of
+    matrices, where Jensen–Shannon takes a logarithm for every pair of heads. Only queries at which both heads look at
+    something count.
+    """
+    wide = torch.promote_types(call.query.dtype, torch.float32)
+    batch, count = call.query.shape[:-3], call.query.shape[-3] if call.query.ndim > 2 else 1
+    total = torch.zeros(batch.numel(), count, count, dtype=torch.float64, device=call.query.device)
+    queries = torch.zeros_like(total)
+    for part in heads_together(call, capacity=capacity):
+        roots, looking = part.weights.sqrt().flatten(1), part.looking.to(wide)
+        total[part.entry] += roots @ roots.mT
+        queries[part.entry] += looking @ looking.mT
+    return (total / queries.clamp_min(1)).to(wide).view(*batch, count, count)
 
 
 def _mass(strip: Strip, chosen: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,8 +14,8 @@ from regard.layers.frames import log_mel
 from regard.models.hearing import SoundEncoder
 from regard.models.seeing import PictureEncoder, PictureTokens
 from regard.runs.answering import Labeller, MediaDescriber
+from regard.sight.pictures.drawable import Photo, spectrogram
 from regard.sight.pictures.overlay import MAX_WORDS, Overlay, overlay
-from regard.sight.pictures.photo import Photo, spectrogram
 from regard.sight.pictures.scene import Panels
 from regard.sight.rollout import rollout
 from regard.sight.seen import Seen

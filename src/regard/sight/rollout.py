@@ -8,9 +8,8 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.errors import RegardError
-from regard.sight.head_strips import heads_together
 from regard.sight.selection import Choice, positions
-from regard.sight.strips import CAPACITY
+from regard.sight.strips import CAPACITY, heads_together
 
 
 def rollout(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from regard.sight.explorer.serving import Showing
     from regard.sight.explorer.watched import Tokens
-    from regard.sight.pictures.photo import Photo
+    from regard.sight.pictures.drawable import Photo
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,7 @@ class Seen:
 
     layers: list[Layer] = field(default_factory=list)
     model: nn.Module | None = None
-    decodes: list[Tensor] = field(
-        default_factory=list
-    )  # of each of our own: the rows of its texts, [texts, steps]
+    decodes: list[Tensor] = field(default_factory=list)  # of our own: rows of the texts, [texts, steps]
 
     @property
     def names(self) -> list[str]:
@@ -160,7 +158,7 @@ class Seen:
         export([example_of(self, tokens, memory=memory, image=image, grid=grid)], path)
 
     def _repr_html_(self) -> str:
-        from regard.sight.pictures.overview import html
+        from regard.sight.pictures.atlas import html
 
         return html(self)
 

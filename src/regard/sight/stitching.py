@@ -56,9 +56,7 @@ def follow(name: str, calls: Sequence[Call], beams: Beams | None = None) -> list
         raise RegardError(f"{name} has no steps to stitch")
     if len(calls) > 1 and any(call.query.ndim != 4 for call in calls):
         raise RegardError(f"the steps of {name} are not [batch, heads, positions, width]")
-    if (
-        len({call.key.shape[-3:-2] for call in calls}) > 1
-    ):  # some steps repeat the keys that heads share, some do not
+    if len({call.key.shape[-3:-2] for call in calls}) > 1:  # only some steps repeat the keys that heads share
         calls = [replace(call, key=share(call.key, call.query)) for call in calls]
     given = beams is not None
     if beams is None:
@@ -72,9 +70,8 @@ def follow(name: str, calls: Sequence[Call], beams: Beams | None = None) -> list
     else:
         groups = _groups(calls, beams)
     beams = beams.to(calls[0].query.device)[:, : len(calls)]
-    beams = beams[
-        :, : int((beams >= 0).any(0).sum())
-    ]  # a search may go on after the texts that are followed have ended
+    # A search may go on after the texts that are followed have ended.
+    beams = beams[:, : int((beams >= 0).any(0).sum())]
     steps: list[_Step] = []
     for number, (call, came_from, group) in enumerate(zip(calls, beams.unbind(1), groups, strict=False)):
         step = _Step(call, came_from, group)

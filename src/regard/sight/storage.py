@@ -63,7 +63,7 @@ def save_layers(layers: list[Layer], path: str | PathLike[str]) -> None:
 
 
 def load_layers(path: str | PathLike[str]) -> list[Layer]:
-    """Read the calls that `save_layers` wrote. Nothing in the file is believed before it was checked."""
+    """Read the calls that `save_layers` wrote. Everything in the file is checked before it is used."""
     if not Path(path).exists():
         raise RegardError(f"{path} is not there")
     try:
@@ -79,12 +79,9 @@ def load_layers(path: str | PathLike[str]) -> list[Layer]:
         tensors = load_tensors(path)  # each once, however often calls name it
         return [Layer.of(_text(each["name"]), _call(each, tensors.__getitem__)) for each in told]
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
-        said = (
-            " ".join(f"{type(error).__name__} {error}".split())
-            if not isinstance(error, RegardError)
-            else error
-        )
-        raise RegardError(f"{path} cannot be read as what was seen of a model: {str(said)[:300]}") from None
+        known = isinstance(error, RegardError)
+        said = str(error) if known else " ".join(f"{type(error).__name__} {error}".split())
+        raise RegardError(f"{path} cannot be read as what was seen of a model: {said[:300]}") from None
 
 
 def _call(told: dict[str, Any], get: Get) -> Call:
@@ -102,15 +99,10 @@ def _call(told: dict[str, Any], get: Get) -> Call:
         _make_score(told["score"], get),
         scale,
     )
-    _try(call)
-    return call
-
-
-def _try(call: Call) -> None:
-    """Work out the corners of the weights, so that parts that do not belong together are found here and now."""
     queries, keys = call.extent.queries, call.extent.keys
-    if queries and keys:
+    if queries and keys:  # computing the corners of the weights finds parts that do not belong together
         rectangle(call, torch.tensor(sorted({0, queries - 1})), torch.tensor(sorted({0, keys - 1})))
+    return call
 
 
 def _text(value: object) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.call import Call
@@ -33,9 +33,7 @@ class Strip:
     columns: slice
     below: Float[Tensor, "n r c"]  # score − the largest score of its row
     parts: Float[Tensor, "n r c"]  # exp(below)
-    total: Float[
-        Tensor, "n r"
-    ]  # Σ parts; 0 when the query may look at nothing, NaN when a score is NaN or +∞
+    total: Float[Tensor, "n r"]  # Σ parts; 0 if the query may look at nothing, NaN if a score is NaN or +∞
     largest: Float[Tensor, "n r"]
 
     @property
@@ -136,9 +134,7 @@ def _hidden_and_added(call: Call, rows: slice, columns: slice) -> tuple[Tensor |
     if call.bias is not None:
         wide = torch.promote_types(call.query.dtype, torch.float32)
         bias = call.bias.block(extent.rows[rows], extent.columns[columns], extent).detach().to(wide)
-        bias = bias.reshape(
-            *([1] * (axes + 2 - bias.ndim)), *bias.shape
-        )  # a bias is aligned at its last axes
+        bias = bias.reshape(*([1] * (axes + 2 - bias.ndim)), *bias.shape)  # aligned at its last axes
         forbidden = bias == -torch.inf
         hidden = forbidden if hidden is None else hidden | forbidden
         added = bias.masked_fill(forbidden, 0.0)
@@ -152,3 +148,39 @@ def _of_entries(matrix: Tensor, batch: torch.Size, some: slice) -> Tensor:
     index = torch.arange(some.start, some.stop, device=matrix.device)
     full = matrix.expand(*batch, *matrix.shape[-2:])
     return full[torch.unravel_index(index, batch)] if batch else full
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeadStrip:
+    """Some rows of the weights of every head."""
+
+    entry: int  # of the batch axes before the heads, flattened
+    rows: slice
+    columns: slice
+    weights: Float[Tensor, "h r c"]
+    looking: Bool[Tensor, "h r"]  # False where a query may look at nothing
+
+
+def heads_together(call: Call, *, capacity: int = CAPACITY) -> Iterator[HeadStrip]:
+    """The weights of each batch entry, all heads side by side, in about `capacity` numbers at a time.
+
+    A call without batch axes has one head.
+    """
+    count = call.query.shape[-3] if call.query.ndim > 2 else 1
+    weights: list[Tensor] = []
+    looking: list[Tensor] = []
+    for strip in strips(call, capacity=max(1, capacity // max(count, 1))):
+        some = strip.parts * strip.share[..., None]
+        # Strips hold entries in order, so the heads of one are consecutive, but a strip may hold a part of them.
+        for entry, (each, total) in enumerate(zip(some, strip.total, strict=True), strip.entries.start):
+            weights.append(each)
+            looking.append(total > 0)
+            if len(weights) == count:
+                yield HeadStrip(
+                    entry=entry // count,
+                    rows=strip.rows,
+                    columns=strip.columns,
+                    weights=torch.stack(weights),
+                    looking=torch.stack(looking),
+                )
+                weights, looking = [], []

@@ -90,10 +90,8 @@ class _Watcher(AttentionObserver):
     chosen: Callable[[Call], Call]
     ask: Sequence[Question] | None
     follows: bool  # whether calls have all rows of a decode
-    passed: dict[str, None] = field(
-        default_factory=dict
-    )  # modules that attended but were not wanted, in order
-
+    # Modules that attended but were not wanted, in order.
+    passed: dict[str, None] = field(default_factory=dict)
     backward: int = field(default_factory=current_backward)  # where the watch was opened
 
     def __post_init__(self) -> None:

@@ -8,8 +8,8 @@ from sight.pictures.drawn import HOSTILE, SVG, elements, printed, texts
 
 from regard import RegardError
 from regard.sight.pictures.colours import INK
+from regard.sight.pictures.drawable import spectrogram
 from regard.sight.pictures.overlay import overlay
-from regard.sight.pictures.photo import spectrogram
 from regard.sight.pictures.png import SCALE, image
 from regard.sight.pictures.scene import Pixels
 from regard.sight.pictures.svg import document

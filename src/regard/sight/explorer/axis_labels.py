@@ -16,7 +16,7 @@ from regard.errors import RegardError
 from regard.runs.inputs import Reader, TextReader
 from regard.sight.explorer.example import Picture, Side, Step, Text
 from regard.sight.media_pictures import ground_of
-from regard.sight.pictures.photo import photo
+from regard.sight.pictures.drawable import photo
 
 ALTERNATIVES = 8
 

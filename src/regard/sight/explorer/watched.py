@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from regard.errors import RegardError
 from regard.sight.explorer.example import Entry, Example, Panel, Picture, Plain, Side, Text
 from regard.sight.layer import Layer
-from regard.sight.pictures.photo import Photo, photo
+from regard.sight.pictures.drawable import Photo, photo
 
 if TYPE_CHECKING:
     from regard.sight.seen import Seen

@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from regard.errors import RegardError
-from regard.sight.pictures.amounts import Weights, amounts
 from regard.sight.pictures.colours import FAINT, INK, MARKED, PAPER
+from regard.sight.pictures.drawable import Weights, amounts
 from regard.sight.pictures.font import length
 from regard.sight.pictures.heatmap import Heatmap, heatmap
 from regard.sight.pictures.scene import NOTE, Box, Circle, Drawing, Label, Mark, Scene, page

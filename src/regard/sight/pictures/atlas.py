@@ -3,16 +3,20 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import RenderableType
+from torch import Tensor
 
 from regard.errors import RegardError
-from regard.sight.pictures.amounts import Weights, amounts, levels, positive
+from regard.sight.layer import Layer
 from regard.sight.pictures.colours import FAINT, HATCH, shade
+from regard.sight.pictures.drawable import Weights, amounts, levels, positive
 from regard.sight.pictures.font import amount, length, plain
 from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Pixels, Scene, head, page
+from regard.sight.seen import Seen
 
 MAX_MAPS = (48, 64)  # layers and heads on one page
 _CELLS = 512  # along an edge of a map
@@ -62,7 +66,7 @@ class Atlas(Drawing):
 
     def terminal(self) -> RenderableType:
         """The atlas for a rich console, two cells to a character."""
-        from regard.sight.pictures.terminal_tiles import TerminalTile, Tiles
+        from regard.sight.pictures.terminal import TerminalTile, Tiles
 
         rows = []
         for layer, maps in enumerate(self.maps):
@@ -147,6 +151,51 @@ def atlas(
     )
 
 
+def overview(seen: Seen | Layer, *, cells: int = 24, entry: int = 0, title: str = "") -> Atlas:
+    """An atlas of the calls in the order they happened, each pooled into at most `cells` × `cells`.
+
+    `entry` is the one of the batch that is shown. Beneath each map is the entropy of its head, the mean over the
+    queries. What is more than a page holds is left out, and the note says so.
+    """
+    every = [seen] if isinstance(seen, Layer) else list(seen.layers)
+    if not every:
+        raise RegardError("no attention call was seen, so there is nothing to show")
+    shown = every[: MAX_MAPS[0]]
+    maps = [_entry(layer, layer.map(cells, cells), entry, 2) for layer in shown]
+    spread = [_entry(layer, layer.entropy(), entry, 1).float().mean(-1) for layer in shown]
+    heads = max(map(len, maps))
+    left_out = [f"{len(shown)} of {len(every)} calls"] if len(every) > len(shown) else []
+    left_out += [f"{MAX_MAPS[1]} of {heads} heads"] if heads > MAX_MAPS[1] else []
+    return atlas(
+        [each[: MAX_MAPS[1]] for each in maps],
+        layers=short([layer.name for layer in shown]),
+        numbers=[each[: MAX_MAPS[1]].clamp_min(0) for each in spread],
+        measure="mean entropy in nats",
+        title=title,
+        note=", ".join(["rows: calls, columns: heads", *left_out]),
+    )
+
+
+def html(seen: Seen | Layer) -> str:
+    """The overview as HTML for a notebook; where there is none, the names of what was seen."""
+    try:
+        return overview(seen)._repr_html_()
+    except RegardError as error:
+        return f"<pre>{escape(repr(seen))}\n{escape(str(error))}</pre>"
+
+
+def short(names: list[str]) -> list[str]:
+    """Module paths without what all of them begin and end with."""
+    paths = [name.split(".") for name in names]
+    if len(set(names)) == 1:
+        return [paths[0][-1]] * len(names)
+    while all(len(path) > 1 for path in paths) and len({path[0] for path in paths}) == 1:
+        paths = [path[1:] for path in paths]
+    while all(len(path) > 1 for path in paths) and len({path[-1] for path in paths}) == 1:
+        paths = [path[:-1] for path in paths]
+    return [".".join(path) for path in paths]
+
+
 def _digits(number: float) -> str:
     return f"{number:.2f}" if number < 10 else f"{number:.1f}" if number < 100 else f"{number:.3g}"
 
@@ -167,3 +216,12 @@ def _numbers(
             f"numbers {[each.shape for each in found]} for maps {[each.shape for each in maps]}: give one a head"
         )
     return tuple(tuple(each.tolist()) for each in found)
+
+
+def _entry(layer: Layer, answer: Tensor, entry: int, tail: int) -> Tensor:
+    """The answer for one of the batch, [heads, …]: a call without a batch, or without heads, has one of each."""
+    while answer.ndim > tail + 1:
+        if not -len(answer) <= entry < len(answer):
+            raise RegardError(f"entry={entry}, but {layer.name} attended for a batch of {len(answer)}")
+        answer, entry = answer[entry], 0
+    return answer if answer.ndim == tail + 1 else answer[None]

@@ -7,11 +7,10 @@ import numpy as np
 from regard.errors import RegardError
 from regard.sight.layer import Layer
 from regard.sight.pictures.alignment_map import AlignmentMap
-from regard.sight.pictures.atlas import Atlas
+from regard.sight.pictures.atlas import Atlas, overview
 from regard.sight.pictures.colours import INK, MARKED, code, shade
 from regard.sight.pictures.font import amount
 from regard.sight.pictures.heatmap import Heatmap
-from regard.sight.pictures.overview import overview
 from regard.sight.seen import Seen
 
 if TYPE_CHECKING:

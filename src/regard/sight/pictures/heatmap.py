@@ -12,8 +12,8 @@ from rich.text import Text
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.sight.pictures.amounts import Weights, amounts, levels, positive
 from regard.sight.pictures.colours import FAINT, HATCH, INK, shade
+from regard.sight.pictures.drawable import Weights, amounts, levels, positive
 from regard.sight.pictures.font import amount, length, plain
 from regard.sight.pictures.scene import (
     MARGIN,

@@ -11,10 +11,9 @@ from PIL import Image
 from rich.console import RenderableType
 
 from regard.errors import RegardError
-from regard.sight.pictures.amounts import Weights, amounts, levels, positive
 from regard.sight.pictures.colours import FAINT, INK
+from regard.sight.pictures.drawable import Photo, Weights, amounts, levels, photo, positive
 from regard.sight.pictures.font import amount, length, plain
-from regard.sight.pictures.photo import Photo, photo
 from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Pixels, Scene, head, page
 
 MAX_WORDS = 64  # words
@@ -76,7 +75,7 @@ class Overlay(Drawing):
 
     def terminal(self) -> RenderableType:
         """The pictures for a rich console, two pixels to a character; only the weights where there is no colour."""
-        from regard.sight.pictures.terminal_tiles import TerminalTile, Tiles
+        from regard.sight.pictures.terminal import TerminalTile, Tiles
 
         height, width = self.image.shape[:2]
         columns = 64 if self.wide else 24

@@ -1,10 +1,12 @@
-"""Heat maps in a terminal: cells of background colour, or of shading characters where there is no colour."""
+"""Heat maps and small pictures in a terminal: background colours, or shading characters where there is no colour."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 from rich.cells import cell_len
 from rich.color import Color
 from rich.console import Console, ConsoleOptions
@@ -21,6 +23,8 @@ SHADES = " ░▒▓█"
 MASKED = "·"
 _LABEL = 12  # columns for the tokens on the left, and lines for those above
 _SMALL = 24  # cells along an edge of a compact map
+_LEAST, _TILE_LABEL = 5, 14  # columns of a small picture, and at most of the names on its left
+_DIM = Style(dim=True)
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,15 @@ class TerminalMap:
 def _pooled(picture: Heatmap, rows: int, columns: int) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
     """At most so many rows and columns: levels (the largest of those put together), whether any is seen, how many."""
     levels, seen = picture.levels() * picture.allowed, picture.allowed
-    row_pool, pool = -(-levels.shape[0] // rows), -(-levels.shape[1] // columns)
-    for axis, size in ((0, row_pool), (1, pool)):
-        starts = np.arange(0, levels.shape[axis], size)
-        levels = np.maximum.reduceat(levels, starts, axis=axis)
-        seen = np.logical_or.reduceat(seen, starts, axis=axis)
-    return levels, seen, pool
+    down, across = -(-levels.shape[0] // rows), -(-levels.shape[1] // columns)
+    return _reduced(np.maximum, levels, down, across), _reduced(np.logical_or, seen, down, across), across
+
+
+def _reduced(how: np.ufunc, values: NDArray[Any], down: int, across: int) -> NDArray[Any]:
+    """Blocks of so many rows and columns, each reduced to one value."""
+    for axis, size in ((0, down), (1, across)):
+        values = how.reduceat(values, np.arange(0, values.shape[axis], size), axis=axis)
+    return values
 
 
 def _style(front: Colour | None, back: Colour | None) -> Style:
@@ -169,3 +176,87 @@ def _scale(picture: Heatmap, lead: str, *, coloured: bool, masked: bool) -> Iter
         yield Segment("╱╱", _style(HATCH, HIDDEN)) if coloured else Segment(MASKED)
         yield Segment(" may not look")
     yield Segment.line()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TerminalTile:
+    """Levels [height, width] between 0 and 1, and what is shown for them: pixels, or their own colours."""
+
+    levels: NDArray[np.float64]
+    pixels: NDArray[np.uint8] | None = None
+    caption: str = ""
+
+    def lines(self, columns: int, *, coloured: bool) -> list[list[Segment]]:
+        """The picture in at most so many columns, and each line of it filled up to them."""
+        levels = pooled(self.levels, columns)
+        if coloured:
+            rows = halves(self._small(columns) if self.pixels is not None else shade(levels))
+        else:
+            pairs = _reduced(np.maximum, levels, 2, 1)
+            rows = [[Segment("".join(shading(float(level)) for level in row))] for row in pairs]
+        spare = columns - levels.shape[1]
+        if spare > 0:
+            rows = [[*row, Segment(" " * spare)] for row in rows]
+        caption = shorten(self.caption, columns)
+        if caption:
+            ahead = max(0, (levels.shape[1] - cell_len(caption)) // 2)
+            after = columns - ahead - cell_len(caption)
+            rows.append([Segment(" " * ahead + caption + " " * after, _DIM)])
+        return rows
+
+    def _small(self, columns: int) -> NDArray[np.uint8]:
+        if self.pixels is None or self.pixels.shape[1] <= columns:
+            return self.pixels if self.pixels is not None else shade(self.levels)
+        size = (columns, pooled(self.levels, columns).shape[0])
+        return np.asarray(Image.fromarray(self.pixels).resize(size, Image.Resampling.BOX))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tiles:
+    """Named rows of pictures, with names above the columns; what does not fit beside goes below."""
+
+    rows: tuple[tuple[str, tuple[TerminalTile, ...]], ...]
+    columns: tuple[str, ...] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        label = min(_TILE_LABEL, max(cell_len(name) for name, _ in self.rows))
+        lead, most = label + 1 if label else 0, max(len(tiles) for _, tiles in self.rows)
+        room = max(1, options.max_width - lead)
+        own = max(tile.levels.shape[1] for _, tiles in self.rows for tile in tiles)
+        wide = max(1, min(own, room, max(min(own, _LEAST), (room + 1) // most - 1)))
+        named = max(map(cell_len, self._captions()), default=0)
+        taken = max(pooled(tile.levels, wide).shape[1] for _, tiles in self.rows for tile in tiles)
+        wide = min(wide, max(taken, named))
+        across = max(1, (room + 1) // (wide + 1))
+        for first in range(0, most, across):
+            if self.columns:
+                names = (shorten(name, wide) for name in self.columns[first : first + across])
+                text = " ".join(name + " " * (wide - cell_len(name)) for name in names)
+                yield from (Segment(" " * lead), Segment(text, _DIM), Segment.line())
+            for name, tiles in self.rows:
+                shown = [
+                    tile.lines(wide, coloured=in_colour(console)) for tile in tiles[first : first + across]
+                ]
+                yield from lines_of(_beside(shown, shorten(name, label), lead, wide))
+
+    def _captions(self) -> list[str]:
+        return [*self.columns, *(tile.caption for _, tiles in self.rows for tile in tiles)]
+
+
+def pooled(levels: NDArray[np.float64], columns: int) -> NDArray[np.float64]:
+    """At most so many columns, and rows to match; a level is the largest of those put together."""
+    size = -(-levels.shape[1] // columns)
+    return _reduced(np.maximum, levels, size, size)
+
+
+def _beside(shown: list[list[list[Segment]]], name: str, lead: int, wide: int) -> list[list[Segment]]:
+    """Pictures line by line beside one another, after the name of their row."""
+    lines = []
+    for index in range(max((len(each) for each in shown), default=0)):
+        start = (name if index == 0 else "").rjust(max(0, lead - 1)) + (" " if lead else "")
+        line = [Segment(start, _DIM)]
+        for each in shown:
+            line += each[index] if index < len(each) else [Segment(" " * wide)]
+            line.append(Segment(" "))
+        lines.append(line[:-1])
+    return lines

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.errors import RegardError
-from regard.sight.pictures.amounts import Weights, amounts, positive
 from regard.sight.pictures.colours import FAINT, HUES, INK, Colour, colour
+from regard.sight.pictures.drawable import Weights, amounts, positive
 from regard.sight.pictures.font import amount, length, plain
 from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Ribbon, Scene, head, page
 

@@ -4,7 +4,7 @@ import torch
 from PIL import Image
 
 from regard import RegardError
-from regard.sight.pictures.photo import photo, spectrogram
+from regard.sight.pictures.drawable import photo, spectrogram
 
 RED = np.full((80, 120, 3), (200, 40, 40), dtype=np.uint8)
 
