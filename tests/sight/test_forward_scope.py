@@ -20,7 +20,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 class Block(nn.Module):
-    """Attention by torch's function, somebody's own."""
+    """Attention by torch's scaled_dot_product_attention, in a module that is not of regard."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -97,9 +97,7 @@ class Looking(Question[QuerySummary]):
         rows, share, log_total = (strip.entries, strip.rows), strip.share, strip.total.log()
         self.logsumexp[rows] = log_total + strip.largest  # log 0 = −∞
         inner = torch.linalg.vecdot(strip.parts, strip.below)
-        if bool(
-            (inner.isnan() & ~strip.total.isnan()).any()
-        ):  # a score of −∞ has weight 0, and 0 · −∞ is NaN
+        if bool((inner.isnan() & ~strip.total.isnan()).any()):  # a score of −∞: 0 · −∞ is NaN
             inner = torch.linalg.vecdot(strip.parts, strip.below.nan_to_num())
         self.entropy[rows] = torch.where(strip.total == 0, 0.0, log_total - inner * share)
         # The largest part is exp(0), unless scores are NaN.

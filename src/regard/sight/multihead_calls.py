@@ -1,7 +1,7 @@
-"""The calls of torch's multi-head attention functions, made again from what the functions were given.
+"""The calls of torch's multi-head attention functions, rebuilt from their arguments.
 
-Their query and key are not to be seen from outside: torch computes them in C++, or on the way to the weights that it
-was asked for. They are projected once more, from the same inputs and weights.
+Their query and key cannot be read from outside: torch computes them in C++, or inside the function that returns the
+weights. They are projected once more, from the same inputs and parameters.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,11 @@ _PADDING = 1  # the mask type of [batch, keys]; 0 is [queries, keys], any other 
 
 
 def multi_head(original: Callable[..., Any], here: Present, *args: Any, **kwargs: Any) -> Any:
-    """torch's function goes through scaled_dot_product_attention, but not when it is asked for weights."""
+    """torch's multi_head_attention_forward. Without weights it calls scaled_dot_product_attention, which is patched.
+
+    With need_weights it computes the weights itself: the call is then rebuilt from the arguments, or, if it is to be
+    changed, computed by our own version of the function.
+    """
     if may_change(here) and _bound(*args, **kwargs)["need_weights"]:
         return multi_head_attention_forward(*args, **kwargs)
     answer = original(*args, **kwargs)
@@ -67,7 +71,7 @@ def _report_weighed(here: Present, given: dict[str, Any]) -> None:
 
 
 def native_multi_head(original: Callable[..., Any], here: Present, *args: Any, **kwargs: Any) -> Any:
-    """The fused multi-head attention that torch.nn takes without gradients: its query and key are made once more."""
+    """torch's fused multi-head attention, used without gradients: query and key are projected once more."""
     _refuse_change(here)
     answer = original(*args, **kwargs)
     with _understanding(here):
@@ -80,7 +84,7 @@ def native_multi_head(original: Callable[..., Any], here: Present, *args: Any, *
 
 
 def encoder_layer(original: Callable[..., Tensor], here: Present, *args: Any, **kwargs: Any) -> Tensor:
-    """The fused encoder layer that torch.nn takes without gradients."""
+    """torch's fused encoder layer, used without gradients."""
     _refuse_change(here)
     output = original(*args, **kwargs)
     with _understanding(here):

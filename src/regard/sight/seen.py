@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RegardError
+from regard.sight.callers import ending_in
 from regard.sight.interventions import Importance, importance
 from regard.sight.layer import Layer
 from regard.sight.rollout import rollout
@@ -195,7 +196,7 @@ class Seen:
         names = self.names
         if name in names:
             return name
-        ends = [full for full in names if full.endswith("." + name)]
+        ends = ending_in(name, names)
         if len(ends) == 1:
             return ends[0]
         if not names:

@@ -118,9 +118,8 @@ def _unrepeated(key: Float[Tensor, "h k d"]) -> Float[Tensor, "g k d"]:
 def _levels(call: Call) -> PayloadArray:
     """√w in 256 levels: small weights, which are most of them, keep their differences."""
     weights = rectangle(call, call.extent.rows, call.extent.columns)
-    weights = (
-        weights.reshape(-1, *weights.shape[-2:]).nan_to_num(0.0).clamp(0, 1)
-    )  # NaN is known from the lse
+    # That a weight is NaN is known from the log-sum-exp.
+    weights = weights.reshape(-1, *weights.shape[-2:]).nan_to_num(0.0).clamp(0, 1)
     return small((weights.sqrt() * 255).round())
 
 

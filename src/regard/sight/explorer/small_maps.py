@@ -30,21 +30,21 @@ class SmallMaps:
     approximate: bool
 
 
-class _Standing(Question[dict[str, Tensor]]):
+class _Distances(Question[dict[str, Tensor]]):
     """How far queries at these positions look, and how much each looks at the position before its own."""
 
-    def __init__(self, call: Call, standing: Tensor) -> None:
+    def __init__(self, call: Call, positions: Tensor) -> None:
         entries = call.query.shape[:-2].numel()
-        self.standing, self.columns = standing, call.extent.columns
+        self.positions, self.columns = positions, call.extent.columns
         wide = torch.promote_types(call.query.dtype, torch.float32)
         self.distance, self.previous, self.looking = (
-            torch.zeros(entries, dtype=wide, device=standing.device) for _ in range(3)
+            torch.zeros(entries, dtype=wide, device=positions.device) for _ in range(3)
         )
 
     def take(self, strip: Strip) -> None:
-        standing, columns = self.standing[strip.rows], self.columns[strip.columns]
-        away = (standing[:, None] - columns).abs().to(strip.parts)
-        before = (columns == standing[:, None] - 1).to(strip.parts)
+        positions, columns = self.positions[strip.rows], self.columns[strip.columns]
+        away = (positions[:, None] - columns).abs().to(strip.parts)
+        before = (columns == positions[:, None] - 1).to(strip.parts)
         for total, chosen in ((self.distance, away), (self.previous, before)):
             total[strip.entries] += ((strip.parts * chosen).sum(-1) * strip.share).sum(-1)
         self.looking[strip.entries] += (strip.total > 0).sum(-1)
@@ -62,8 +62,8 @@ def small_maps(call: Call, size: int, *, cross: bool) -> SmallMaps:
         rows = sample(range(queries), -(-queries // size), 1).to(rows.device)
     asked = call if len(rows) == queries else part(call, rows)
     pooling, summing = Pooling(asked, size, size), Summing(asked)
-    standing = None if cross else _Standing(asked, rows + keys - queries)
-    ask(asked, pooling, summing, *([] if standing is None else [standing]))
+    distances = None if cross else _Distances(asked, rows + keys - queries)
+    ask(asked, pooling, summing, *([] if distances is None else [distances]))
     summary, heads = summing.answer(), call.query.shape[:-2].numel()
     looking = (summary.logsumexp != -torch.inf).reshape(heads, -1)
 
@@ -76,7 +76,7 @@ def small_maps(call: Call, size: int, *, cross: bool) -> SmallMaps:
         "entropy": mean(summary.entropy),
         "sink": received[:, 0] / received.sum(-1).clamp_min(torch.finfo(received.dtype).tiny),
         "peak": mean(summary.peak),
-        **({} if standing is None else standing.answer()),
+        **({} if distances is None else distances.answer()),
     }
     unknown = received.new_full((heads,), torch.nan)
     return SmallMaps(

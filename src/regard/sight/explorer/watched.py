@@ -1,5 +1,6 @@
-"""What was seen of any model, as an example: its calls, and the tokens or the picture that belong to their axes."""
+"""The watched calls of any model as an example: with the tokens or the picture that belong to their axes."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ def example_of(
         raise RegardError(
             "no attention call was seen, so there is nothing to explore: run the model inside `with watch(...)`"
         )
-    rows = max(_rows(layer) for _, layer in layers)
+    rows = max(math.prod(layer.shape[:-3]) for _, layer in layers)
     sides: list[Side] = []
     if tokens is not None:
         sides.append(_text("tokens" if memory is None else "target", tokens, rows))
@@ -84,10 +85,12 @@ def _panel(name: str, layer: Layer, sides: Sequence[Side], rows: int, *, crossin
     # With both texts of one length, only the name can tell whose keys these are.
     ahead = crossing and ("cross" in name or queries != keys)
     key_side = _fitting(sides, keys, last=ahead)
-    sizes = []
-    for row in range(rows):
-        real = [sides[side].length(row) for side in (query_side, key_side)]
-        sizes.append((queries if real[0] is None else real[0], keys if real[1] is None else real[1]))
+
+    def length(side: int, row: int, padded: int) -> int:
+        own = sides[side].length(row)
+        return padded if own is None else own
+
+    sizes = [(length(query_side, row, queries), length(key_side, row, keys)) for row in range(rows)]
     return Panel(
         layer=layer,
         name=name,
@@ -99,16 +102,11 @@ def _panel(name: str, layer: Layer, sides: Sequence[Side], rows: int, *, crossin
 
 
 def _fitting(sides: Sequence[Side], size: int, *, last: bool = False) -> int:
-    fitting = [number for number, side in enumerate(sides[:-1]) if _longest(side) == size]
-    if not fitting:
-        return len(sides) - 1
-    return fitting[-1 if last else 0]
+    def longest(side: Side) -> int | None:
+        return max(map(len, side.tokens)) if isinstance(side, Text) else side.length(0)
 
-
-def _longest(side: Side) -> int | None:
-    if isinstance(side, Text):
-        return max(map(len, side.tokens))
-    return side.length(0)
+    fitting = [number for number, side in enumerate(sides[:-1]) if longest(side) == size]
+    return fitting[-1 if last else 0] if fitting else len(sides) - 1
 
 
 def _text(name: str, given: Tokens, rows: int) -> Text:
@@ -128,9 +126,7 @@ def _picture(
     image: Photo, grid: tuple[int, int] | None, rows: int, layers: Sequence[tuple[str, Layer]]
 ) -> Picture:
     keys = max(layer.shape[-1] for _, layer in layers)
-    if grid is None:
-        side = int(keys**0.5)
-        grid = (side, side)
+    grid = (int(keys**0.5),) * 2 if grid is None else grid
     special = keys - grid[0] * grid[1]
     if min(grid) < 1 or special < 0:
         raise RegardError(f"grid={grid}, but there are {keys} positions: give rows × columns of patches")
@@ -140,13 +136,6 @@ def _picture(
         grid=grid,
         special=tuple(f"token {number}" for number in range(special)),
     )
-
-
-def _rows(layer: Layer) -> int:
-    found = 1
-    for size in layer.shape[:-3]:
-        found *= size
-    return found
 
 
 def _name(tokens: Tokens | None) -> str:

@@ -33,7 +33,7 @@ _GRAIN = 16  # keys whose masses a warp can sum alone
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QueryEvidence:
-    """What is known of each query; `keys` and `weights` are its top keys, if they were asked for."""
+    """What the kernels compute for each query; `keys` and `weights` are its top keys, if `top` was positive."""
 
     level: Float[Tensor, "entries q"]  # log2 Σ 2^score
     entropy: Float[Tensor, "entries q"]
@@ -62,8 +62,8 @@ def look(
 ) -> QueryEvidence:
     """Loop over the keys of every query. `positions` are those of the queries, if they are not 0, 1, 2 …
 
-    A known level makes it cheaper. With `top` up to FEW nothing but the top keys is found then; a longer list makes no
-    use of it.
+    `level` is the log-sum-exp of every query, if it is known: the pass is then cheaper. With a level and `top` from 1 to
+    FEW, only the top keys are computed. With a larger `top`, the level is not used.
     """
     few = 0 < top <= FEW
     level = level if few or not top else None
@@ -71,11 +71,8 @@ def look(
     if level is not None:
         kind = "top, given" if few else "rows, given"
     tiling = tiling or tiling_of(call, kind)
-    shape, device, slots = (
-        (call.entries, call.query.shape[-2]),
-        call.query.device,
-        1 << max(top - 1, 0).bit_length(),
-    )
+    shape, device = (call.entries, call.query.shape[-2]), call.query.device
+    slots = 1 << max(top - 1, 0).bit_length()
     each = torch.empty(3, *shape, device=device)
     rows = QueryEvidence(
         level=each[0] if level is None else level,
