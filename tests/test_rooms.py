@@ -1,6 +1,8 @@
 """The rooms of the house: imports point one way, files are small, names say what is in them."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,24 @@ def test_every_room_is_on_the_map() -> None:
 def test_a_file_holds_one_concept(file: Path) -> None:
     assert len(file.read_text().splitlines()) <= 400
     assert file.stem not in {"utils", "helpers", "common", "base", "misc"}
+
+
+IMPORTS = """
+import importlib, os, pkgutil, regard
+before = dict(os.environ)
+for module in pkgutil.walk_packages(regard.__path__, "regard."):
+    if ".kernels." not in module.name and not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ImportError as error:  # an optional package that is not installed
+            assert "regard" not in str(error.name), error
+assert "torch" in __import__("sys").modules
+changed = {name for name, _ in os.environ.items() ^ before.items()}
+print(sorted(changed - {"TORCHINDUCTOR_CACHE_DIR"}))  # which torch sets
+"""
+
+
+@pytest.mark.slow
+def test_importing_the_library_sets_no_environment_variable() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, timeout=900)
+    assert (done.stdout, done.stderr) == ("[]\n", "")

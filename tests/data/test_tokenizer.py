@@ -159,29 +159,6 @@ def test_the_same_lines_train_the_same_bytes_in_any_process():
     assert json.loads(there.stdout) == here
 
 
-FORK = """
-import os, sys
-from regard.data.tokenizer import Tokenizer
-tokenizer = Tokenizer.train(["a b c d"] * 500, size=300)
-tokenizer.encode_all(["a b"] * 500)
-print(os.environ["TOKENIZERS_PARALLELISM"], flush=True)
-child = os.fork()
-if not child:
-    tokenizer.encode_all(["a b"] * 500)
-    print(os.environ["TOKENIZERS_PARALLELISM"], flush=True)
-    os._exit(0)
-sys.exit(os.waitpid(child, 0)[1])
-"""
-
-
-@pytest.mark.slow
-def test_a_fork_tokenizes_without_threads_and_is_not_warned_about():
-    environment = {k: v for k, v in os.environ.items() if k != "TOKENIZERS_PARALLELISM"}
-    command = [sys.executable, "-W", "ignore", "-c", FORK]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "true\nfalse\n", "")
-
-
 def test_rare_things_are_left_out_and_sizes_are_kept():
     lines = ["often often often seldom"]
     assert Tokenizer.train(lines, kind="word", least=2).size == 5

@@ -1,5 +1,6 @@
 """The command line, one file per verb. Nothing heavy is imported before a verb runs."""
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -84,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 well, 2 for a mistake in what was asked (one line says which), 75 for a
     training that was asked to stop and can be resumed, 130 for Ctrl-C.
     """
+    # Unset, tokenizers warns in processes that a command starts. The library itself sets no variable.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a letter shows ? instead

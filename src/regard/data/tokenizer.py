@@ -5,7 +5,6 @@ of it harms: padding and truncation change every text, dropout makes its tokens 
 take hours. So each part but the vocabulary is compared with what training writes.
 """
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -22,12 +21,6 @@ from regard.errors import RegardError
 
 Kind = Literal["bpe", "word", "character"]
 _SPECIAL_WORDS = re.compile(rf"(?<!\S)(?:{'|'.join(SPECIAL)})(?!\S)")
-
-if "TOKENIZERS_PARALLELISM" not in os.environ:
-    # Unsaid, versions of the library warn in every process forked after it used threads. A fork has no such threads.
-    os.environ["TOKENIZERS_PARALLELISM"] = "true"
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: os.environ.update(TOKENIZERS_PARALLELISM="false"))
 
 
 class Tokenizer:

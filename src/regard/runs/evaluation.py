@@ -41,7 +41,7 @@ def evaluate_run(
     **changes: Any,
 ) -> list[Metric]:
     """The metrics of a run. `on` names another file than its test set, of which `columns` are read, by name or number;
-    `beam=…`, `bleu=…` as in `Decoding`. `say` gets which columns were taken, and what was dropped.
+    `beam=…`, `bleu=…` as in `Decoding`. `say` gets how the model is optimised, which columns were taken, and what was dropped.
     """
     recipe = anchored(run_of(run, kinds=kinds).load_recipe())
     loaded = ready(run, device=device, precision=precision, threads=threads, kinds=kinds)
@@ -54,7 +54,7 @@ def evaluate_run(
             f"--{wanted}: only for translators, captioners and transcribers; {run} is a {recipe.kind.name} model"
         )
     metrics = TASKS[recipe.kind.task].evaluate(loaded, recipe, report, answers)
-    for line in [*layouts(report), *dropped(report)]:
+    for line in [str(loaded.model.optimised), *layouts(report), *dropped(report)]:
         say(line)
     return metrics
 
