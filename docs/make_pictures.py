@@ -92,7 +92,7 @@ from regard.sight.watch import watch
 from regard.training.experiment import prepare
 from regard.training.loop import train
 from regard.training.observers import Log
-from regard.training.optimiser import rate_at
+from regard.training.update import rate_at
 
 mpl.use("agg")
 from matplotlib import pyplot as plt

@@ -1,27 +1,27 @@
 """A state that was kept is the state, to the bit."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from training.test_loop import scripted
-from training.toys import Notebook, Words, copied, plan, same, toy
+from training.toys import Words, copied, plan, same, toy
 
+from regard import MultiHeadAttention
 from regard.errors import RegardError
+from regard.layers.embedding import Embedding, Learned
 from regard.runs import checkpoints
 from regard.runs.checkpoints import TrainingProgress
 from regard.training.loop import train
-from regard.training.observers import Log, Observer, Update
 from regard.training.state import (
     RunningMean,
     TrainingState,
-    better,
+    adamw,
+    decays,
     install,
     mean_of,
+    normalise_,
     weights_of,
 )
 
@@ -170,126 +170,61 @@ def test_a_decay_that_is_no_share_is_refused(decay: float) -> None:
         RunningMean(nn.Linear(2, 2), decay)
 
 
-NAN = float("nan")
+class Parts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.source = Embedding(7, 4, positions=Learned(4, count=9))
+        self.target = nn.Embedding(7, 4)
+        self.attention = MultiHeadAttention(4, 2)
+        self.norm = nn.LayerNorm(4)
+        self.output = nn.Linear(4, 7)
+        self.output.weight = self.target.weight
 
 
-class Keep(Observer):
-    def __init__(self, model: torch.nn.Module) -> None:
-        self.model, self.at = model, dict[int, dict[str, torch.Tensor]]()
-
-    def stepped(self, update: Update) -> None:
-        self.at[update.step] = copied(self.model)
+def test_matrices_decay_and_embeddings_and_vectors_do_not() -> None:
+    assert decays(Parts()) == {"attention.input.all.weight", "attention.output.weight"}
 
 
-def ended(folder: Path, values: list[float], *, metric: str = "loss", **changes: Any) -> Any:
-    """Six updates with an evaluation every two; the values of the metric, one an evaluation."""
-    model = toy()
-    keep, notes = Keep(model), Notebook()
-    outcome = train(
-        model,
-        Words(),
-        plan(steps=6, evaluate=2, save=2, best=metric, **changes),
-        folder=folder,
-        seed=1,
-        evaluate=scripted(values, metric),
-        observers=[keep, notes, Log(folder / "log.jsonl")],
+def test_an_update_without_gradients_shrinks_what_decays_and_nothing_else() -> None:
+    model = Parts()
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    optimiser = adamw(model, plan(weight_decay=0.5, learning_rate=0.1))
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    optimiser.step()
+    for name, weight in model.named_parameters():
+        factor = 0.95 if name in {"attention.input.all.weight", "attention.output.weight"} else 1.0
+        torch.testing.assert_close(weight.detach(), before[name] * factor)
+
+
+def test_frozen_weights_are_left_to_no_optimiser() -> None:
+    model = Parts()
+    model.attention.requires_grad_(False)
+    held = {
+        id(weight)
+        for group in adamw(model, plan(weight_decay=0.5)).param_groups
+        for weight in group["params"]
+    }
+    assert held == {id(weight) for weight in model.parameters() if weight.requires_grad}
+
+
+def test_nothing_to_train_is_an_error() -> None:
+    with pytest.raises(RegardError, match="nothing to train"):
+        adamw(nn.Dropout(), plan())
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.01, 1.0, 1e6])
+def test_gradients_are_means_no_longer_than_the_clip(clip: float) -> None:
+    summed = [torch.randn(5, 3).double() * 40, torch.randn(7).double() * 40]
+    mine, theirs = (
+        [each.clone() for each in summed],
+        [nn.Parameter(torch.zeros_like(each)) for each in summed],
     )
-    return (
-        outcome,
-        copied(model),
-        keep.at,
-        notes.notices,
-        json.loads(open(folder / "log.jsonl").readlines()[-1]),
+    for weight, gradient in zip(theirs, summed, strict=True):
+        weight.grad = gradient / 17
+    norm = torch.nn.utils.clip_grad_norm_(theirs, clip or float("inf"))
+    torch.testing.assert_close(
+        normalise_(mine, torch.tensor(17.0).double(), clip=clip), norm, rtol=1e-12, atol=0
     )
-
-
-@pytest.mark.parametrize(
-    ("metric", "last", "mean", "kept"),
-    [
-        ("loss", 2.0, 1.5, "mean"),
-        ("loss", 2.0, 2.0, "mean"),  # which was asked for
-        ("loss", 2.0, 2.5, "last"),
-        ("loss", 2.0, NAN, "last"),
-        ("loss", NAN, 2.0, "mean"),
-        ("bleu", 25.0, 21.7, "last"),
-        ("bleu", 21.7, 25.0, "mean"),
-    ],
-)
-def test_a_mean_of_checkpoints_is_compared_with_the_last(
-    metric: str, last: float, mean: float, kept: str, tmp_path: Path
-) -> None:
-    outcome, weights, at, notices, line = ended(tmp_path, [3.0, 1.0, last, mean], metric=metric, last=2)
-    if kept == "last":
-        assert same(weights, at[6])
-    else:
-        assert torch.equal(
-            weights["inner.bias"], (at[4]["inner.bias"].double() + at[6]["inner.bias"]).div(2).float()
-        )
-    kinds = {"last": "last", "mean": "mean of 2 checkpoints"}
-    [other] = {"last", "mean"} - {kept}
-    assert outcome.kind == line["weights"] == kinds[kept]
-    assert str(outcome.metrics) == str({metric: last if kept == "last" else mean})
-    assert str(outcome.others) == str({kinds[other]: {metric: mean if kept == "last" else last}})
-    assert line["others"].keys() == outcome.others.keys()
-    assert notices[-1].startswith(f"kept: {kinds[kept]}, with {metric} ")
-    assert f"; {kinds[other]}: " in notices[-1]
-
-
-def test_how_much_worse_the_mean_was_is_said(tmp_path: Path) -> None:
-    *_, notices, _ = ended(tmp_path, [9.0, 9.0, 25.0, 21.7], metric="bleu", last=3)
-    assert notices == [
-        "kept: last, with bleu 25 on validation data; mean of 3 checkpoints: 21.7, a difference of 3.3"
-    ]
-
-
-def test_with_patience_a_mean_is_compared_with_the_best(tmp_path: Path) -> None:
-    outcome, weights, at, *_ = ended(tmp_path, [3.0, 1.0, 2.0, 1.5], last=2, patience=9)
-    assert outcome.kind == "best, of step 4"
-    assert same(weights, at[4])
-    assert outcome.others == {"mean of 2 checkpoints": {"loss": 1.5}}
-
-
-@pytest.mark.parametrize(("mean", "last", "kept"), [(1.0, 2.0, "running mean"), (2.0, 1.0, "last")])
-def test_a_running_mean_is_compared_with_the_last(
-    mean: float, last: float, kept: str, tmp_path: Path
-) -> None:
-    outcome, weights, at, notices, _ = ended(tmp_path, [3.0, 3.0, mean, last], ema=0.9)
-    assert (outcome.kind, outcome.metrics) == (kept, {"loss": 1.0})
-    assert same(weights, at[6]) == (kept == "last")
-    assert notices[-1].startswith(f"kept: {kept}, with loss 1 ")
-
-
-def test_without_an_evaluation_a_mean_is_kept_as_asked(tmp_path: Path) -> None:
-    outcome = train(toy(), Words(), plan(last=2), folder=tmp_path, seed=1)
-    assert (outcome.kind, outcome.others) == ("mean of 2 checkpoints", {})
-
-
-def test_best_weights_that_were_lost_do_not_lose_the_run(tmp_path: Path) -> None:
-    class Thief(Observer):
-        def stepped(self, update: Update) -> None:
-            for each in (tmp_path / "checkpoints").glob("best-*"):
-                each.unlink()
-
-    model = toy()
-    values = scripted([1.0, 2.0, 3.0])
-    outcome = train(
-        model, Words(), plan(patience=9), folder=tmp_path, seed=1, evaluate=values, observers=[Thief()]
-    )
-    assert outcome.kind == "last"
-    assert "the best weights, of step 4, are gone" in outcome.notices[-1]
-
-
-@pytest.mark.parametrize(
-    ("new", "old", "metric", "expected"),
-    [
-        (1.0, 2.0, "loss", True),
-        (1.0, 2.0, "bleu", False),
-        (2.0, 2.0, "bleu", False),
-        (NAN, 2.0, "loss", False),
-        (2.0, NAN, "loss", True),
-        (NAN, None, "loss", False),
-        (2.0, None, "bleu", True),
-    ],
-)
-def test_better(new: float, old: float | None, metric: str, expected: bool) -> None:
-    assert better(new, old, metric) is expected
+    for gradient, weight in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(gradient, weight.grad, rtol=1e-12, atol=0)

@@ -6,7 +6,7 @@ from torch import nn
 from training.toys import copied, plan, same
 
 from regard.errors import RegardError
-from regard.training.optimiser import adamw
+from regard.training.state import adamw
 from regard.training.transfer import differing, transfer
 
 

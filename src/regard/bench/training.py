@@ -21,9 +21,8 @@ from regard.layers.embedding import Sinusoidal
 from regard.models.transformer import Transformer, TransformerConfig, base, tiny
 from regard.runs.settings import Training
 from regard.training.distribution import BatchPlace, World
-from regard.training.precision import chosen_precision
 from regard.training.state import TrainingState
-from regard.training.update import Updater
+from regard.training.update import Updater, chosen_precision
 
 WORDS = 10_000
 BATCHES = 4  # updates in a run

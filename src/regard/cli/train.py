@@ -201,6 +201,6 @@ def _prepare(deterministic: bool, threads: int | None) -> None:
 
     set_threads(threads)
     if deterministic:
-        from regard.training.precision import deterministic as be_deterministic
+        from regard.training.distribution import deterministic as be_deterministic
 
         be_deterministic()

@@ -24,9 +24,8 @@ from regard.models.cuda_graph import Captured, Capturing, Readback
 from regard.models.recurrent import RecurrentTranslator
 from regard.runs.settings import Training
 from regard.training.distribution import World
-from regard.training.optimiser import normalise_
 from regard.training.shapes import filled_up, reaching, rounded
-from regard.training.state import TrainingState
+from regard.training.state import TrainingState, normalise_
 
 _WARM = 2  # updates of a shape before it is captured: libraries choose their kernels in the first ones
 _MAX_SHAPES = 32  # that are captured; others are computed as they come
@@ -155,7 +154,7 @@ class CapturedUpdates:
 
     def _find(self, batch: Batch) -> _Found:
         sums = self._sums(batch)
-        gradients = gradients_of(self.state)
+        gradients = self.state.gradients()
         norm = normalise_(gradients, sums[1].clamp(min=1), clip=self.settings.clip)
         numbers = torch.cat([sums, norm.to(sums)[None]])
         astray = (~torch.stack([numbers[0], numbers[-1]]).isfinite()).any().float()
@@ -183,12 +182,6 @@ class CapturedUpdates:
         finally:
             for block in blocks:
                 block._compiled_call_impl = None
-
-
-def gradients_of(state: TrainingState) -> list[Tensor]:
-    """The gradients there are."""
-    trained = (weight for group in state.optimiser.param_groups for weight in group["params"])
-    return [weight.grad for weight in trained if weight.grad is not None]
 
 
 def _shaped(batch: Batch) -> bool:

@@ -205,3 +205,12 @@ def differences(before: Mapping[str, object], now: Mapping[str, object]) -> str 
     return f"resumed with {changes}: it will end with slightly other weights than without the break" + (
         f" (the same bits need {hints})" if hints else ""
     )
+
+
+def deterministic() -> None:
+    """Ask torch for the same bits every time, at some cost on a GPU. To be called before anything ran there."""
+    # cuBLAS reads this once, when it starts: a fixed workspace is what makes its sums come in one order.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False

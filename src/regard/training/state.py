@@ -1,17 +1,16 @@
-"""The state of a training: all that changes while it runs, and so all that a checkpoint has to hold."""
+"""The state of a training: weights, their running mean, AdamW, and how far it has come: all that a checkpoint holds."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.runs.checkpoints import Checkpoint, CheckpointRetention, TrainingProgress
+from regard.layers.embedding import Embedding, Learned
+from regard.runs.checkpoints import Checkpoint, TrainingProgress
 from regard.runs.settings import Training
-from regard.training.distribution import World
-from regard.training.optimiser import adamw
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of a weight
 
@@ -41,6 +40,11 @@ class TrainingState:
         if torch.cuda.is_available():
             kept["random/cuda"] = torch.cuda.get_rng_state()
         return kept
+
+    def gradients(self) -> list[Tensor]:
+        """The gradients there are."""
+        trained = (weight for group in self.optimiser.param_groups for weight in group["params"])
+        return [weight.grad for weight in trained if weight.grad is not None]
 
     def astray(self) -> str | None:
         """A weight, or running mean of one, that is not finite, by its name; None if all are."""
@@ -189,102 +193,53 @@ def mean_of(several: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     return means
 
 
-SMALLER_IS_BETTER = ("loss", "perplexity", "wer", "cer")
+def adamw(model: nn.Module, settings: Training) -> torch.optim.AdamW:
+    """AdamW (Loshchilov 2019) over what is not frozen. What `decays` says decays, and nothing else.
 
-Measure = Callable[[], dict[str, float]]  # the metrics of the weights in the model
-
-
-@dataclass(frozen=True, kw_only=True)
-class Final:
-    """Which weights were left in the model."""
-
-    kind: str
-    metrics: Mapping[str, float]  # their evaluation
-    others: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # not kept: kind → evaluation
-    notices: Sequence[str] = ()
-
-
-def finalise(
-    state: TrainingState, retention: CheckpointRetention, world: World, measure: Measure | None
-) -> Final:
-    """Leave the final weights in the model of every process.
-
-    Averaged weights are kept if they are at least as good on validation data, by the metric that `best` names, as
-    the ones that would be kept without averaging.
+    The fused form: one pass over the memory instead of a dozen, on CPU and GPU, and each number is updated independently,
+    so that its answer does not depend on timing. ε = 10⁻⁹ is Vaswani's (2017, section 5.3).
     """
-    notices: list[str] = []
-    final = _chosen(state, retention, world, measure, notices)
-    world.spread(weights_of(state.model).values())
-    return Final(**world.share(asdict(replace(final, notices=notices))))
+    decayed = decays(model)
+    trained = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
+    if not trained:
+        raise RegardError("nothing to train: the model has no parameters, or all of them are frozen")
+    groups = [
+        {
+            "params": [weight for name, weight in trained if name in decayed],
+            "weight_decay": settings.weight_decay,
+        },
+        {"params": [weight for name, weight in trained if name not in decayed], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=1e-9, fused=True)
 
 
-def _chosen(
-    state: TrainingState,
-    retention: CheckpointRetention,
-    world: World,
-    measure: Measure | None,
-    notices: list[str],
-) -> Final:
-    """The choice. Which weights are in the model matters in the first process alone."""
-    settings = retention.settings
-    single = _single(state, retention, world, notices)
-    if settings.averaging.last:
-        kept, count = {name: weight.clone() for name, weight in weights_of(state.model).items()}, 0
-        if world.first:
-            several = retention.averaged(state.progress.step, notices)
-            install(state.model, mean_of(several))
-            count = len(several)
-        mean = Final(kind=f"mean of {count} checkpoints", metrics={})
-        try:
-            if measure is None:
-                return mean
-            mean = Final(kind=mean.kind, metrics=measure())
-        except BaseException:
-            install(state.model, kept)
-            raise
-        return _compared(mean, single, settings.best, notices, otherwise=lambda: install(state.model, kept))
-    if state.mean is None or (settings.patience and state.progress.best):
-        return single
-    mean = Final(kind="running mean", metrics=state.progress.metrics)
-    if measure is not None:  # the evaluations were of the running mean, so the last weights have none yet
-        last = Final(kind="last", metrics=measure())
-        mean = _compared(mean, last, settings.best, notices, otherwise=lambda: None)
-    if mean.kind == "running mean":
-        state.mean.install()
-    return mean
+def decays(model: nn.Module) -> set[str]:
+    """The names of the weights that decay: matrices that multiply.
+
+    Biases, gains and other vectors have nothing to gain from being small. Nor have embeddings, tied ones included:
+    the row of a rare token would shrink at every update and grow only when the token is seen.
+    """
+    tables = {id(table) for part in model.modules() if (table := _table(part)) is not None}
+    return {
+        name for name, weight in model.named_parameters() if weight.ndim >= 2 and id(weight) not in tables
+    }
 
 
-def _single(state: TrainingState, retention: CheckpointRetention, world: World, notices: list[str]) -> Final:
-    """What is kept without averaging over checkpoints, put into the model: the best if there is patience, or the last."""
-    progress = state.progress
-    if not (retention.settings.patience and progress.best):
-        return Final(kind="last", metrics=progress.metrics)
-    if world.first:
-        weights = retention.best(progress.best_step, notices)
-        if weights is None:
-            return Final(kind="last", metrics=progress.metrics)
-        install(state.model, weights)
-    return Final(kind=f"best, of step {progress.best_step}", metrics=progress.best)
+def _table(part: nn.Module) -> Tensor | None:
+    if isinstance(part, Embedding | Learned):
+        return part.table
+    return part.weight if isinstance(part, nn.Embedding) else None
 
 
-def _compared(
-    mean: Final, single: Final, metric: str, notices: list[str], *, otherwise: Callable[[], None]
-) -> Final:
-    """The averaged weights, or the single ones (then `otherwise` is called) if these are better."""
-    ours, theirs = mean.metrics[metric], single.metrics[metric]
-    worse = better(theirs, ours, metric)
-    if worse:
-        otherwise()
-    kept, left = (single, mean) if worse else (mean, single)
-    notices.append(
-        f"kept: {kept.kind}, with {metric} {kept.metrics[metric]:.4g} on validation data; {left.kind}: "
-        f"{left.metrics[metric]:.4g}, a difference of {abs(ours - theirs):.4g}"
-    )
-    return Final(kind=kept.kind, metrics=kept.metrics, others={left.kind: left.metrics})
+def normalise_(gradients: list[Tensor], count: Float[Tensor, ""], *, clip: float = 0.0) -> Float[Tensor, ""]:
+    """Turn summed gradients into means over `count`, no longer than `clip` (0: any), in place (Pascanu 2013).
 
-
-def better(new: float, old: float | None, metric: str) -> bool:
-    """Whether a metric has improved. What is not a number never has, and is worse than any that is."""
-    if new != new:
-        return False
-    return old is None or old != old or (new < old if metric in SMALLER_IS_BETTER else new > old)
+    What comes back is the norm before clipping. Nothing here waits for a GPU.
+    """
+    summed = torch.nn.utils.get_total_norm(gradients)
+    count = count.to(summed.dtype)
+    norm = summed / count
+    shorter = (clip / (norm + 1e-6)).clamp(max=1.0) if clip else torch.ones_like(norm)
+    torch._foreach_mul_(gradients, shorter / count)
+    return norm
