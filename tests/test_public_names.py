@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from inspect import get_annotations
 from pathlib import Path
 from types import ModuleType
 from typing import get_type_hints
@@ -47,7 +48,7 @@ def test_every_room_is_an_attribute(room: str) -> None:
 
 @pytest.mark.parametrize(
     "room",
-    [regard.data, regard.layers, regard.models, regard.runs, regard.training],
+    [regard.data, regard.interop, regard.layers, regard.models, regard.runs, regard.training],
     ids=lambda room: room.__name__,
 )
 def test_a_room_shows_its_public_names(room: ModuleType) -> None:
@@ -61,6 +62,21 @@ def test_every_kind_is_found_where_a_user_looks() -> None:
         for place in (regard, regard.models):
             assert getattr(place, kind.config.__name__) is kind.config
             assert getattr(place, kind.model.__name__) is kind.model  # type: ignore[attr-defined]
+
+
+def test_what_computes_a_tensor_is_a_method() -> None:
+    shown = [
+        getattr(place, name) for place in (regard, regard.layers, regard.models) for name in place.__all__
+    ]
+    classes = {one for one in shown if isinstance(one, type) and not getattr(one, "_is_protocol", False)}
+    properties = {
+        f"{one.__name__}.{name}": str(get_annotations(member.fget)["return"])  # type: ignore[arg-type]
+        for one in classes
+        for name, member in vars(one).items()
+        if isinstance(member, property)
+    }
+    assert "Call.groups" in properties
+    assert {name: hint for name, hint in properties.items() if "Tensor" in hint} == {}
 
 
 def test_loading_a_run_says_what_it_returns() -> None:
