@@ -68,7 +68,7 @@ from regard.layers import (
     inside,
 )
 from regard.layers.frames import Spectrum, log_mel
-from regard.layers.quantised_linear import Int8Linear
+from regard.layers.inference_only import Int8Linear
 from regard.models.counter import Counter
 from regard.runs.answering import Translator
 from regard.runs.load import build_model

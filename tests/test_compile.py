@@ -14,7 +14,7 @@ from regard import *
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.blocks import FeedForward, SwiGLU
 from regard.layers.pooling import AttentionPooling
-from regard.layers.residual import Residual, after
+from regard.layers.blocks import Residual, after
 from regard.layers.rotary import Rotary
 
 class Model(nn.Module):

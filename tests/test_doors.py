@@ -57,10 +57,9 @@ from regard import (
     window,
 )
 from regard.data.batches import END, Labelled, Pairs, Sequences
-from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, SwiGLU
+from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, Residual, SwiGLU
 from regard.layers.embedding import Embedding, Learned, Sinusoidal
 from regard.layers.pooling import AttentionPooling, mean_pooling
-from regard.layers.residual import Residual
 from regard.layers.rotary import Rotary
 from regard.models.captioner import Captioner, CaptionerConfig
 from regard.models.hearing import Hearing, HearingConfig

@@ -6,7 +6,7 @@ from runs.small import language, numbers, trained, write_text
 
 from regard.cli import main
 from regard.errors import RegardError
-from regard.layers.quantised_linear import Int8Linear
+from regard.layers.inference_only import Int8Linear
 from regard.runs.load import load
 
 

@@ -13,8 +13,7 @@ from regard import (
     causal,
     lengths,
 )
-from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward
-from regard.layers.residual import Residual
+from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, Residual
 
 POISON = [torch.nan, torch.inf, -torch.inf, 1e30]
 

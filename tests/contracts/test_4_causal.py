@@ -9,8 +9,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard import ALiBi, Call, Cosine, HeadSizes, MultiHeadAttention, attend, causal
-from regard.layers.blocks import DecoderBlock, DecoderState, EncoderBlock, FeedForward
-from regard.layers.residual import Residual, after, before, inside
+from regard.layers.blocks import (
+    DecoderBlock,
+    DecoderState,
+    EncoderBlock,
+    FeedForward,
+    Residual,
+    after,
+    before,
+    inside,
+)
 from regard.layers.rotary import Rotary
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from regard.layers.blocks import Dropout, Residual, after
 from regard.layers.mixed_precision import (
     AddedDropout,
     ForkedNorm,
@@ -16,7 +17,6 @@ from regard.layers.mixed_precision import (
     residual_obstacle,
     weight_obstacle,
 )
-from regard.layers.residual import Dropout, Residual, after
 
 
 @pytest.mark.gpu

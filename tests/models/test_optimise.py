@@ -9,8 +9,7 @@ from torch import nn
 from regard.data.batches import END, START, Pairs, Sequences
 from regard.decoding.decode import greedy
 from regard.errors import RegardError
-from regard.layers.fused_residual import FusedResidual
-from regard.layers.quantised_linear import PackedLinear
+from regard.layers.inference_only import FusedResidual, PackedLinear
 from regard.models.language import LanguageConfig, LanguageModel
 from regard.models.optimise import optimise
 from regard.models.transformer import Transformer, TransformerConfig

@@ -5,9 +5,8 @@ import torch
 from torch import nn
 
 from regard import ALiBi, RegardError, RelativeBuckets
-from regard.layers.blocks import FeedForward, SwiGLU
+from regard.layers.blocks import FeedForward, SwiGLU, after, before, inside
 from regard.layers.embedding import Gaussian, Learned, Sinusoidal
-from regard.layers.residual import after, before, inside
 from regard.layers.rotary import Rotary
 from regard.models.stack import (
     StackConfig,

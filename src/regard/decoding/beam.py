@@ -16,8 +16,7 @@ from regard.data.batches import END
 from regard.data.given import number, whole
 from regard.decoding.decode import Limits, decode
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.probabilities import best, kernel_fits, leading
-from regard.decoding.search import Search
+from regard.decoding.search import Search, best, kernel_fits, leading
 from regard.errors import RegardError
 from regard.models.protocols import AnyModel
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.data.batches import Pairs, Sequences
 from regard.data.given import instance
 from regard.decoding.decode import evaluating
-from regard.decoding.probabilities import normalised
+from regard.decoding.search import normalised
 from regard.errors import RegardError
 
 

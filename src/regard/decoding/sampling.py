@@ -11,8 +11,7 @@ from torch import Tensor
 from regard.data.given import integers, number, whole
 from regard.decoding.decode import Limits, RowKeys, decode
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.probabilities import best, permitted
-from regard.decoding.search import Choice, SingleSearch
+from regard.decoding.search import Choice, SingleSearch, best, permitted
 from regard.errors import RegardError
 from regard.models.protocols import AnyModel
 

@@ -7,10 +7,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.projection import glorot
+from regard.attention.multihead import glorot
 from regard.errors import RegardError
+from regard.layers.blocks import StochasticDepth
 from regard.layers.patches import Size
-from regard.layers.residual import StochasticDepth
 
 
 class ConvolutionUnit(nn.Module):

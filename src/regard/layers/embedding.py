@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.data.batches import span_of
 from regard.data.given import integers, vectors, whole
 from regard.errors import RegardError
-from regard.layers.residual import Dropout
+from regard.layers.blocks import Dropout
 
 
 @dataclass(frozen=True, eq=False)

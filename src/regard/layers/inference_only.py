@@ -1,9 +1,22 @@
-"""What modules optimised for inference have in common: they refuse gradients and training."""
+"""Modules optimised for inference, put in the place of plain ones by `optimise`. They refuse gradients and training.
+
+On the CPU: linear maps with weights packed once in float32, bfloat16 or 8-bit integers, which have no parameters and
+whose inputs and outputs are float32. On both CPU and GPU: a residual whose sum and norm are one kernel.
+"""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
 
 import torch
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
+from regard.attention.kernels.native import Kernels, in_panels
+from regard.attention.kernels.triton_available import TRITON_INSTALLED
+from regard.attention.multihead import InProjection
+from regard.data.given import vectors
 from regard.errors import RegardError
+from regard.layers.blocks import Layer, Residual, after
 
 
 def refuse_gradients(module: nn.Module, *inputs: Tensor) -> None:
@@ -20,3 +33,255 @@ def refuse_gradients(module: nn.Module, *inputs: Tensor) -> None:
 
 
 _INSTEAD = "use a plain model: regard.load(…, optimise=False)"
+
+
+_TINY = 1e-30  # in the place of the largest number of a row of zeros, which divides its numbers
+
+
+class PackedLinear(nn.Module, ABC):
+    """Wx + b over the last axis, with a W that was packed when the layer was made."""
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "out in"],
+        bias: Float[Tensor, " out"] | None,
+        kernels: Kernels | None = None,  # None: torch's operations, which give the same bits
+    ) -> None:
+        super().__init__()
+        self.kernels = kernels
+        self.out = weight.shape[0]
+        # Plain attributes: buffers are looked up slowly, and packed weights can neither move nor be saved.
+        self.bias = None if bias is None else bias.detach().float().clone()
+        self.pack(weight.detach().float())
+        self.eval()
+
+    @abstractmethod
+    def pack(self, weight: Float[Tensor, "out in"]) -> None:
+        """Hold the weights as they are multiplied."""
+
+    def forward(self, x: Float[Tensor, "*b in"]) -> Float[Tensor, "*b out"]:
+        """The same map at every position."""
+        refuse_gradients(self, x)
+        return self.rows(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out)
+
+    @abstractmethod
+    def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
+        """The map of each row."""
+
+
+class Float32Linear(PackedLinear):
+    """The map as it is, in the layout in which oneDNN multiplies."""
+
+    def pack(self, weight: Float[Tensor, "out in"]) -> None:
+        """In float32."""
+        self.weight = _reordered(weight)
+
+    def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
+        """One product."""
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+
+
+class Bfloat16Linear(PackedLinear):
+    """Weights and inputs with 8 bits of mantissa; the sums are kept in float32 and rounded once."""
+
+    def pack(self, weight: Float[Tensor, "out in"]) -> None:
+        """In bfloat16."""
+        self.weight = _reordered(weight.bfloat16())
+
+    def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
+        """One product, and the bias in float32."""
+        mapped = torch.ops.mkldnn._linear_pointwise(x.bfloat16(), self.weight, None, "none", [], "").float()
+        return mapped if self.bias is None else mapped.add_(self.bias)
+
+
+class Int8Linear(PackedLinear):
+    """Integers of 8 bits: W ≈ diag(scale) · Q with one scale an output, x ≈ largest / 127 · q with one a row.
+
+    The products of integers are summed as integers, so a row's result depends on that row alone, to the bit, however
+    many rows there are. A row of zeros stays one. Where it `rectifies`, it maps max(x, 0), whose largest number it
+    looks for anyway.
+    """
+
+    rectifies = False
+
+    def pack(self, weight: Float[Tensor, "out in"]) -> None:
+        """As integers and their scales."""
+        if not bool(weight.isfinite().all()):
+            raise RegardError("precision='int8': the weights hold inf or NaN, which no integer can represent")
+        scale = weight.abs().amax(-1).clamp_min(_TINY) / 127
+        whole = (weight / scale[:, None]).round().to(torch.int8)
+        self.whole = whole
+        self.scale = scale / 127  # 127 from the rows too
+        self.zeros = torch.zeros(self.out, dtype=torch.long)
+        self.most = torch.tensor(127.0)
+        self.panels = in_panels(whole) if self.kernels is not None and self.kernels.multiplies else None
+
+    @cached_property
+    def packed(self) -> Tensor:
+        """The weights as oneDNN multiplies them."""
+        return torch.ops.onednn.qlinear_prepack(self.whole, None)
+
+    def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
+        """Round, multiply integers, scale back. Each step rounds once, so that no compiler can fuse two of them."""
+        if self.kernels is not None:
+            return self._in_c(x, self.kernels)
+        x, size = (x.relu(),) * 2 if self.rectifies else (x, x.abs())
+        largest = size.amax(-1, keepdim=True).clamp_min_(_TINY)
+        bytes_ = (x * torch.div(self.most, largest)).add_(128.5).to(torch.uint8)  # 1 … 255, where 128 is 0
+        if x.shape[0] == 1:
+            summed = torch._int_mm((bytes_ ^ 128).view(torch.int8), self.whole.t())
+            mapped = summed.float().mul_(self.scale)
+        else:
+            mapped = self._multiplied(bytes_)
+        mapped.mul_(largest)
+        return mapped if self.bias is None else mapped.add_(self.bias)
+
+    def _in_c(self, x: Float[Tensor, "r in"], kernels: Kernels) -> Float[Tensor, "r out"]:
+        """The same to the bit, in fewer passes."""
+        if self.panels is not None:
+            return kernels.int8_linear(
+                x, self.panels, self.scale, self.bias, tiny=_TINY, rectified=self.rectifies
+            )
+        alone = x.shape[0] == 1
+        bytes_, largest = kernels.quantise(x, tiny=_TINY, signed=alone, rectified=self.rectifies)
+        if alone:
+            return kernels.finish_whole(torch._int_mm(bytes_, self.whole.t()), self.scale, largest, self.bias)
+        return kernels.finish(self._multiplied(bytes_), largest, self.bias)
+
+    def _multiplied(self, bytes_: Integer[Tensor, "r in"]) -> Float[Tensor, "r out"]:
+        return torch.ops.onednn.qlinear_pointwise(
+            bytes_,
+            1.0,
+            128,
+            self.packed,
+            self.scale,
+            self.zeros,
+            None,
+            1.0,
+            0,
+            torch.float32,
+            "none",
+            [],
+            "",
+        )
+
+
+class PackedProjection(nn.Module):
+    """The maps to queries, keys and values: one for all three, or with `apart`, for cross-attention, one of them for queries."""
+
+    def __init__(
+        self, maps: InProjection, kind: type[PackedLinear], kernels: Kernels | None, *, apart: bool
+    ) -> None:
+        super().__init__()
+        self.outputs, self.apart = maps.outputs, apart
+        asking = self.outputs[0]
+        weight, bias = maps.all.weight, maps.all.bias
+        if apart:
+            self.ask = kind(weight[:asking], None if bias is None else bias[:asking], kernels)
+            self.answer = kind(weight[asking:], None if bias is None else bias[asking:], kernels)
+        else:
+            self.all = kind(weight, bias, kernels)
+
+    def together(self, x: Float[Tensor, "*batch n d"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of one input."""
+        if self.apart:
+            return self.ask(x), *self.memory(x)
+        query, key, value = self.all(x).split(self.outputs, dim=-1)
+        return query, key, value
+
+    def queries(self, x: Float[Tensor, "*batch q d"]) -> Tensor:
+        """W_q x."""
+        return self.ask(x) if self.apart else self.together(x)[0]
+
+    def memory(self, x: Float[Tensor, "*batch k d"]) -> tuple[Tensor, Tensor]:
+        """Keys and values of one input."""
+        if not self.apart:
+            return self.together(x)[1:]
+        key, value = self.answer(x).split(self.outputs[1:], dim=-1)
+        return key, value
+
+    def keys(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
+        """W_k x."""
+        return self.memory(x)[0]
+
+    def values(self, x: Float[Tensor, "*batch k d"]) -> Tensor:
+        """W_v x."""
+        return self.memory(x)[1]
+
+
+KINDS: dict[str, type[PackedLinear]] = {"float32": Float32Linear, "bf16": Bfloat16Linear, "int8": Int8Linear}
+
+
+def packable() -> bool:
+    """Whether this torch can pack weights."""
+    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+
+
+def _reordered(weight: Tensor) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), None)
+
+
+WIDEST = 8192  # features for which the Triton kernel has space
+
+
+class AddedNorm(nn.LayerNorm):
+    """norm(x + added) in one kernel: in C on the CPU, with Triton on a GPU (`kernels=None`)."""
+
+    def __init__(self, norm: nn.LayerNorm, kernels: Kernels | None) -> None:
+        super().__init__(norm.normalized_shape, eps=norm.eps, device="meta")
+        self.weight, self.bias = norm.weight, norm.bias
+        self.kernels = kernels
+        self.eval()
+
+    def forward(self, x: Float[Tensor, "*b d"], added: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:  # type: ignore[override]
+        """The layer norm of a sum."""
+        refuse_gradients(self, x, added)
+        if x.shape != added.shape:
+            shape = torch.broadcast_shapes(x.shape, added.shape)  # type: ignore[no-untyped-call]
+            x, added = x.expand(shape), added.expand(shape)
+        device = "cuda" if self.kernels is None else "cpu"
+        if not (x.dtype == added.dtype == self.weight.dtype and x.device.type == added.device.type == device):
+            raise RegardError(
+                f"optimised for {self.weight.dtype} on {device}, and given {x.dtype} on {x.device} and {added.dtype} on "
+                f"{added.device}: load the model for that device and precision, without autocast"
+            )
+        if x.numel() == 0:
+            return torch.empty_like(x)
+        if self.kernels is not None:
+            return self.kernels.added_norm(x, added, self)
+        from regard.layers.kernels.added_norm import added_norm
+
+        return added_norm(x, added, self)
+
+
+class FusedResidual(Residual):
+    """norm(x + f(x)) with `AddedNorm`, in place of a `Residual` whose norm comes after."""
+
+    def __init__(self, plain: Residual, kernels: Kernels | None) -> None:
+        nn.Module.__init__(self)
+        self.width, self.placement = plain.width, plain.placement
+        self.norm = AddedNorm(plain.norm, kernels)  # type: ignore[arg-type]  # `obstacle` looked at it
+        self.eval()
+
+    def forward(self, x: Float[Tensor, "*b d"], layer: Layer) -> Float[Tensor, "*b d"]:
+        """The norm of x and what `layer` makes of it."""
+        x = vectors("x", x, self.width, of=self)
+        return self.norm(x, layer(x))
+
+
+def obstacle(residual: Residual, kernels: Kernels | None) -> str | None:
+    """Why a residual cannot be fused; None where it can."""
+    norm = residual.norm
+    if residual.placement is not after:
+        return "its norm does not follow the sum"
+    if type(norm) is not nn.LayerNorm or norm.weight is None or norm.bias is None:
+        return f"its norm is no LayerNorm with weight and bias but {type(norm).__name__}"
+    if norm.weight.shape != (residual.width,) or residual.width > WIDEST:
+        return f"the kernel takes a norm over one axis of at most {WIDEST} features"
+    if norm.weight.is_cuda:
+        return (
+            None
+            if TRITON_INSTALLED and norm.weight.dtype != torch.float64
+            else "it takes Triton and at most 32 bits"
+        )
+    return None if kernels is not None else "the C kernels are not built"

@@ -14,10 +14,9 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
-from regard.attention.projection import InProjection
+from regard.attention.multihead import InProjection
 from regard.data.given import vectors
-from regard.layers.blocks import FeedForward
-from regard.layers.residual import Dropout, Layer, Residual, before
+from regard.layers.blocks import Dropout, FeedForward, Layer, Residual, before
 
 WIDEST = 8192  # features for which the kernels of a norm have space
 

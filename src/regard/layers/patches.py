@@ -4,7 +4,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.projection import glorot
+from regard.attention.multihead import glorot
 from regard.data.given import vectors
 from regard.errors import RegardError
 

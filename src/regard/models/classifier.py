@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.projection import glorot
+from regard.attention.multihead import glorot
 from regard.data.batches import Texts
 from regard.errors import RegardError
 from regard.models.kind import Kind, configured

@@ -6,7 +6,7 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.projection import glorot
+from regard.attention.multihead import glorot
 from regard.data.batches import Images
 from regard.errors import RegardError
 from regard.layers.convolution import ConvolutionalFeatures

@@ -15,14 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
-from regard.attention.multihead import MultiHeadAttention
-from regard.attention.projection import InProjection
+from regard.attention.multihead import InProjection, MultiHeadAttention
 from regard.attention.scores import ScaledDot
 from regard.errors import RegardError
-from regard.layers.blocks import DecoderBlock, FeedForward
+from regard.layers.blocks import DecoderBlock, Dropout, FeedForward, Residual, StochasticDepth, after, before
 from regard.layers.embedding import Embedding
-from regard.layers.fused_residual import AddedNorm, FusedResidual
-from regard.layers.residual import Dropout, Residual, StochasticDepth, after, before
+from regard.layers.inference_only import AddedNorm, FusedResidual
 from regard.layers.rotary import Rotary
 from regard.models.static_decoder import StaticDecoder
 

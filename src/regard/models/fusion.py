@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.masks import lengths
-from regard.attention.projection import glorot
+from regard.attention.multihead import glorot
 from regard.data.batches import Batch, Both, Sequences
 from regard.data.given import instance
 from regard.errors import RegardError

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.masks import lengths
-from regard.attention.projection import glorot
+from regard.attention.multihead import glorot
 from regard.data.batches import Sounds
 from regard.errors import RegardError
 from regard.layers.frames import Frames, Spectrum

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.projection import glorot
+from regard.attention.multihead import glorot
 from regard.data.batches import Sequences, Texts
 from regard.layers.blocks import EncoderBlock
 from regard.models.keyvalue_cache import KeyValueCache

@@ -9,13 +9,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels
-from regard.attention.projection import InProjection
+from regard.attention.multihead import InProjection
 from regard.errors import RegardError
-from regard.layers.blocks import DecoderBlock, FeedForward
-from regard.layers.fused_residual import FusedResidual, obstacle
+from regard.layers.blocks import DecoderBlock, FeedForward, Residual
+from regard.layers.inference_only import (
+    KINDS,
+    FusedResidual,
+    Int8Linear,
+    PackedProjection,
+    obstacle,
+    packable,
+)
 from regard.layers.mixed_precision import MixedPrecision, become
-from regard.layers.quantised_linear import KINDS, Int8Linear, PackedProjection, packable
-from regard.layers.residual import Residual
 
 GPU_DTYPES = {"float32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 _KEPT = {  # why a module with weights of its own is as it was

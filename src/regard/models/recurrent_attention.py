@@ -9,7 +9,7 @@ from regard.attention.attend import attend_within
 from regard.attention.call import Call
 from regard.attention.kv_cache import KeyValue
 from regard.attention.masks import Mask
-from regard.attention.projection import InProjection
+from regard.attention.multihead import InProjection
 from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score
 
 ScoreName = Literal["dot", "scaled-dot", "cosine", "bilinear", "low-rank", "additive"]

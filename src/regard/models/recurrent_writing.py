@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention.kv_cache import Memory
 from regard.attention.masks import lengths
-from regard.attention.projection import glorot
+from regard.attention.multihead import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding

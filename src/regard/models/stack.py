@@ -10,10 +10,19 @@ from torch.nn import functional as F
 from regard.attention.biases import ALiBi, Bias, RelativeBuckets
 from regard.attention.multihead import HeadSizes, MultiHeadAttention, Rotation
 from regard.errors import RegardError
-from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, SwiGLU
+from regard.layers.blocks import (
+    DecoderBlock,
+    EncoderBlock,
+    FeedForward,
+    Placement,
+    Residual,
+    SwiGLU,
+    after,
+    before,
+    inside,
+)
 from regard.layers.embedding import Embedding, Gaussian, Learned, Positions, Sinusoidal
 from regard.layers.pooling import AttentionPooling
-from regard.layers.residual import Placement, Residual, after, before, inside
 from regard.layers.rotary import Rotary
 from regard.models.kind import check_choices, check_vocabulary
 
@@ -32,7 +41,7 @@ class StackConfig:
     depth: int = 6  # blocks; of the encoder, where there is a decoder too
     hidden_width: int = 2048  # d_ff, the width inside the feed-forward map
     feedforward: Literal["relu", "gelu", "swiglu"] = "relu"
-    norm: Literal["before", "after", "inside"] = "before"  # its place, see layers/residual
+    norm: Literal["before", "after", "inside"] = "before"  # its place, see layers/blocks
     positions: Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "gaussian", "none"] = (
         "sinusoidal"
     )

@@ -8,10 +8,9 @@ from typing import cast
 from torch import nn
 from torch.nn import functional as F
 
-from regard.attention.multihead import MultiHeadAttention
-from regard.attention.projection import InProjection
+from regard.attention.multihead import InProjection, MultiHeadAttention
 from regard.errors import RegardError
-from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, SwiGLU
+from regard.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, Residual, SwiGLU
 from regard.layers.mixed_precision import (
     AddedDropout,
     ForkedNorm,
@@ -27,7 +26,6 @@ from regard.layers.mixed_precision import (
     residual_obstacle,
     weight_obstacle,
 )
-from regard.layers.residual import Residual
 from regard.models.objective import MixedWordLoss, WordLoss
 from regard.models.optimise import GPU_DTYPES, OptimisationReport, hooked, restore
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.kv_cache import Asked, BeamCache, GrowingSlots, KeyValue, Memory
-from regard.attention.projection import glorot
+from regard.attention.multihead import glorot
 from regard.data.batches import START, Pairs, Source
 from regard.layers.blocks import DecoderBlock, DecoderState
 from regard.layers.embedding import Embedding, Offset

@@ -10,7 +10,7 @@ import torch
 
 from regard.attention.kernels import native
 from regard.data.batches import START
-from regard.decoding.probabilities import best, permitted
+from regard.decoding.search import best, permitted
 
 pytestmark = pytest.mark.skipif(native.kernels() is None, reason="the C kernels are not built")
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.data.batches import SPECIAL, Batch, Sequences, Sounds
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.probabilities import normalised
+from regard.decoding.search import normalised
 from regard.errors import RegardError
 from regard.runs.inputs import Reader, TextReader
 from regard.sight.explorer.example import Picture, Side, Step, Text

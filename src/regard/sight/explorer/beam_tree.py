@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import END
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.probabilities import leading
+from regard.decoding.search import leading
 from regard.runs.answering import Answer
 from regard.sight.explorer.axis_labels import spelled
 from regard.sight.explorer.example import Branch

@@ -1,12 +1,22 @@
-"""Linear maps packed for the CPU, held against their arithmetic written out."""
+"""Modules optimised for inference: linear maps with packed weights, and sums with their norms."""
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from regard.attention.kernels.native import LEVELS, Kernels, kernels_for
+from regard.attention.kernels.native import kernels as best_kernels
 from regard.errors import RegardError
-from regard.layers.quantised_linear import Bfloat16Linear, Float32Linear, Int8Linear, PackedLinear
+from regard.layers.blocks import Residual, after, before
+from regard.layers.inference_only import (
+    Bfloat16Linear,
+    Float32Linear,
+    FusedResidual,
+    Int8Linear,
+    PackedLinear,
+    obstacle,
+)
 
 
 def maps(*, out: int = 37, into: int = 53) -> tuple[torch.Tensor, torch.Tensor]:
@@ -156,3 +166,44 @@ def test_gradients_and_training_are_refused(kind: type[PackedLinear]) -> None:
         assert torch.equal(linear(x), linear(x.detach()))
     with pytest.raises(RegardError, match=r"cannot be trained.*optimise=False"):
         linear.train()(x.detach())
+
+
+built = pytest.mark.skipif(best_kernels() is None, reason="the C kernels are not built")
+
+
+@built
+@pytest.mark.parametrize("shape", [(2, 3, 37), (1, 37), (0, 37), (5, 1, 37)])
+def test_it_gives_what_the_plain_module_gives(shape: tuple[int, ...]) -> None:
+    plain, x, layer = Residual(37, placement=after).eval(), torch.randn(shape), nn.Linear(37, 37)
+    nn.init.normal_(plain.norm.weight), nn.init.normal_(plain.norm.bias)
+    fused = FusedResidual(plain, best_kernels())
+    with torch.no_grad():
+        torch.testing.assert_close(fused(x, layer), plain(x, layer), rtol=0, atol=3e-6)
+    heard: list[int] = []
+    fused.norm.register_forward_hook(lambda *_: heard.append(1))
+    with torch.no_grad():
+        fused(x, layer)
+    assert heard  # the norm is called as a module
+
+
+@built
+def test_gradients_training_and_other_dtypes_are_refused() -> None:
+    fused, x = FusedResidual(Residual(8, placement=after), best_kernels()), torch.randn(2, 8)
+    with pytest.raises(RegardError, match="gives no gradients"):
+        fused(x, nn.Linear(8, 8))
+    with pytest.raises(RegardError, match=r"optimised for torch.float32 on cpu, and given torch.float64"):
+        fused(x.double(), lambda y: y)
+    with pytest.raises(RegardError, match="cannot be trained"):
+        fused.train()(x, lambda y: y)
+
+
+def test_what_cannot_be_fused_is_said() -> None:
+    found = best_kernels()
+    assert "does not follow" in str(obstacle(Residual(8, placement=before), found))
+    assert "RMSNorm" in str(obstacle(Residual(8, placement=after, norm=nn.RMSNorm), found))
+    assert "no LayerNorm" in str(
+        obstacle(
+            Residual(8, placement=after, norm=lambda n: nn.LayerNorm(n, elementwise_affine=False)), found
+        )
+    )
+    assert "not built" in str(obstacle(Residual(8, placement=after), None))
