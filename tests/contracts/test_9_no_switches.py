@@ -28,9 +28,11 @@ from regard import (
     RecurrentTranslator,
     Transformer,
     TransformerConfig,
+    beam,
     causal,
     greedy,
     optimise,
+    sample,
     watch,
 )
 from regard.data.batches import END, START, Images, Pairs, Sequences
@@ -249,6 +251,27 @@ def test_outputs_do_not_depend_on_grad_mode(name: str, way: str, frozen: bool) -
     for mode in (nullcontext, torch.no_grad, torch.inference_mode):
         with mode():
             assert torch.equal(run(), plain)
+
+
+@pytest.mark.skipif("config.getoption('--device') != 'cpu'", reason="the model is on the CPU")
+@pytest.mark.parametrize("precision", [None, "float32", "int8"])
+def test_a_default_device_does_not_matter_to_a_model_that_is_elsewhere(precision: str | None) -> None:
+    """On "meta" tensors have no memory: whatever the library made there would be refused, or crash a C kernel."""
+    model = translator(positions="relative")[0].eval()
+    model = model if precision is None else optimise(model, precision=precision).model
+    source = pairs().source
+
+    def texts() -> list[Any]:
+        return [
+            greedy(model, source, limits=5),
+            beam(model, source, size=3, limits=5),
+            sample(model, source, limits=5, seed=3),
+        ]
+
+    plain = texts()
+    with torch.device("meta"):
+        assert Sequences.of([[5, END]]).lengths.device.type == "cpu"
+        assert texts() == plain
 
 
 def padded(rnn: nn.Module, rows: Tensor) -> Tensor:

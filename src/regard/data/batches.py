@@ -74,8 +74,12 @@ class Sequences:
         for row in rows:
             filled.extend(row)
             filled.extend([PAD] * (longest - len(row)))
-        tokens = torch.frombuffer(filled, dtype=torch.long) if longest else torch.empty(0, dtype=torch.long)
-        return cls(tokens.reshape(len(rows), longest), torch.tensor([len(row) for row in rows]))
+        tokens = (
+            torch.frombuffer(filled, dtype=torch.long)
+            if longest
+            else torch.empty(0, dtype=torch.long, device="cpu")
+        )
+        return cls(tokens.reshape(len(rows), longest), torch.tensor([len(row) for row in rows], device="cpu"))
 
     def to(self, device: torch.device | str) -> "Sequences":
         """The same on another device."""
@@ -132,8 +136,8 @@ class Packed:
     def of(cls, rows: Sequence[Sequence[int]]) -> "Packed":
         """Lists of tokens, end to end."""
         return cls.end_to_end(
-            torch.tensor([token for row in rows for token in row], dtype=torch.long),
-            torch.tensor([len(row) for row in rows], dtype=torch.long),
+            torch.tensor([token for row in rows for token in row], dtype=torch.long, device="cpu"),
+            torch.tensor([len(row) for row in rows], dtype=torch.long, device="cpu"),
         )
 
     @classmethod

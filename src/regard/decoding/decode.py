@@ -102,7 +102,7 @@ def per_row(limits: Limits, rows: int) -> list[int]:
     if isinstance(limits, Tensor) and (limits.is_floating_point() or limits.dtype == torch.bool):
         raise RegardError(f"limits of type {limits.dtype}: give whole numbers of tokens")
     many = isinstance(limits, Tensor | np.ndarray)
-    most = integers("limits", limits) if many else torch.tensor(whole("limits", limits))
+    most = integers("limits", limits) if many else torch.tensor(whole("limits", limits), device="cpu")
     if most.ndim > 1 or (most.ndim == 1 and len(most) != rows):
         raise RegardError(
             f"limits of shape {list(most.shape)} for {rows} rows: give one number, or one a row"

@@ -49,7 +49,7 @@ def row_keys(seed: int, numbers: Int[Tensor, " b"] | None = None) -> RowKeys:
     def of_rows(rows: int) -> Int[Tensor, " rows"]:
         if known is not None and len(known) != rows:
             raise RegardError(f"{len(known)} numbers for {rows} rows: give one a row")
-        return _keyed(seed, torch.arange(rows) if known is None else known.long().cpu())
+        return _keyed(seed, torch.arange(rows, device="cpu") if known is None else known.long().cpu())
 
     return of_rows
 

@@ -158,7 +158,7 @@ class Search(ABC):
         """The most tokens of each source in the next decode."""
         if self._limits != list(limits):
             self._limits = list(limits)
-            self.limits.copy_(torch.tensor(self._limits), non_blocking=True)
+            self.limits.copy_(torch.tensor(self._limits, device="cpu"), non_blocking=True)
 
     def use_row_keys(self, row_keys: Int[Tensor, " sources"]) -> None:
         """The random keys of the next texts, for a search that draws."""
@@ -283,7 +283,7 @@ class SingleSearch(Search):
     def texts(self, places: Sequence[int]) -> list[list[Hypothesis]]:
         """One a source."""
         written, tops = self._read()
-        index = torch.tensor(places, dtype=torch.long)
+        index = torch.tensor(places, dtype=torch.long, device="cpu")
         found = []
         for place, text, total in zip(
             places, written.t()[index].tolist(), tops.sum(0)[index].tolist(), strict=True

@@ -109,8 +109,8 @@ class Dropout(nn.Dropout):
         if dropped == _STEPS:
             return input * 0.0
         count = input.numel()
-        bits = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None).view(torch.int16)
-        kept = (bits[:count] >= dropped - _STEPS // 2).view(input.shape)
+        bits = torch.empty((count + 3) // 4, dtype=torch.int64, device="cpu").random_(-(1 << 63), None)
+        kept = (bits.view(torch.int16)[:count] >= dropped - _STEPS // 2).view(input.shape)
         return input * kept.to(input.dtype).mul_(_STEPS / (_STEPS - dropped))
 
 

@@ -112,8 +112,8 @@ class Int8Linear(PackedLinear):
         whole = (weight / scale[:, None]).round().to(torch.int8)
         self.whole = whole
         self.scale = scale / 127  # 127 from the rows too
-        self.zeros = torch.zeros(self.out, dtype=torch.long)
-        self.most = torch.tensor(127.0)
+        self.zeros = torch.zeros(self.out, dtype=torch.long, device="cpu")
+        self.most = torch.tensor(127.0, device="cpu")
         self.panels = in_panels(whole) if self.kernels is not None and self.kernels.multiplies else None
 
     @cached_property

@@ -48,7 +48,7 @@ class Readback:
     """Numbers on their way to the host: `send` queues the copy, `wait` waits for it and for nothing after it."""
 
     def __init__(self, like: Tensor) -> None:
-        self._host = torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+        self._host = torch.empty(like.shape, dtype=like.dtype, device="cpu", pin_memory=True)
         self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
 
     def send(self, numbers: Tensor) -> None:

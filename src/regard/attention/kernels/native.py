@@ -56,8 +56,8 @@ class Kernels:
         """Bytes of each row, or of max(row, 0), with its largest number as 127, and that number."""
         rows, width = x.shape
         x = x.contiguous()
-        bytes_ = torch.empty(rows, width, dtype=torch.int8 if signed else torch.uint8)
-        largest = torch.empty(rows)
+        bytes_ = torch.empty(rows, width, dtype=torch.int8 if signed else torch.uint8, device="cpu")
+        largest = torch.empty(rows, device="cpu")
         turn = 128 if signed else 0
         self._quantise(
             x.data_ptr(), rows, width, tiny, turn, rectified, bytes_.data_ptr(), largest.data_ptr()
@@ -74,7 +74,7 @@ class Kernels:
         self, sums: Int[Tensor, "1 n"], scale: Tensor, largest: Float[Tensor, " 1"], bias: Tensor | None
     ) -> Float[Tensor, "1 n"]:
         """sums · scale · largest + bias, of one row of whole numbers."""
-        y = torch.empty(sums.shape)
+        y = torch.empty(sums.shape, device="cpu")
         self._finish_whole(
             sums.data_ptr(),
             y.data_ptr(),
@@ -97,8 +97,8 @@ class Kernels:
     ) -> Float[Tensor, "r out"]:
         """The map of each row in whole numbers: quantise, multiply by the weights of `in_panels`, and finish."""
         rows, width = x.shape
-        x, y = x.contiguous(), torch.empty(rows, len(scale))
-        space = torch.empty(rows * (2 * width + 11), dtype=torch.uint8)
+        x, y = x.contiguous(), torch.empty(rows, len(scale), device="cpu")
+        space = torch.empty(rows * (2 * width + 11), dtype=torch.uint8, device="cpu")
         self._int8_linear(
             x.data_ptr(), rows, width, tiny, rectified, panels.data_ptr(), len(scale), scale.data_ptr(),
             _address(bias), space.data_ptr(), y.data_ptr(),
@@ -110,7 +110,7 @@ class Kernels:
     ) -> Float[Tensor, "*b n"]:
         """norm(x + added)."""
         x, added = x.contiguous(), added.contiguous()
-        y, width = torch.empty(x.shape), x.shape[-1]
+        y, width = torch.empty(x.shape, device="cpu"), x.shape[-1]
         self._added_norm(
             x.data_ptr(), added.data_ptr(), x.numel() // width, width, norm.weight.data_ptr(), norm.bias.data_ptr(),
             norm.eps, y.data_ptr(),
@@ -129,9 +129,9 @@ class Kernels:
         """softmax(scale · QKᵀ + added) V, for queries that may all look at something."""
         sources, heads, queries, width = query.shape
         keys, values = key.shape[2], value.shape[3]
-        out = torch.empty(sources, queries, heads, values).transpose(1, 2)
+        out = torch.empty(sources, queries, heads, values, device="cpu").transpose(1, 2)
         pairs = sources * heads * queries * (keys + 1)
-        scores, places = torch.empty(pairs), torch.empty(pairs, dtype=torch.int32)
+        scores, places = torch.empty(pairs, device="cpu"), torch.empty(pairs, dtype=torch.int32, device="cpu")
         steps_of_added: tuple[int, ...] = (0, 0, 0)
         if added is not None:
             added = added.expand(sources, heads, queries, keys)  # an axis that is repeated has steps of 0
@@ -158,8 +158,8 @@ class Kernels:
         NaN where a row has no probabilities. Where fewer words are possible, −inf of word 0 fills up.
         """
         (rows, words), logits = logits.shape, logits if logits.stride(-1) == 1 else logits.contiguous()
-        found = torch.full((rows, count), -torch.inf)
-        places = torch.zeros(rows, count, dtype=torch.long)
+        found = torch.full((rows, count), -torch.inf, device="cpu")
+        places = torch.zeros(rows, count, dtype=torch.long, device="cpu")
         self._leading(
             logits.data_ptr(),
             rows,
