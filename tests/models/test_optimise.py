@@ -1,5 +1,7 @@
 """Models optimised for inference: the same answers, the report, and what is refused."""
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -170,3 +172,17 @@ def test_another_model_is_left_as_it_was() -> None:
     before = model.logits(batch)
     optimise(transformer(norm="after"), precision="int8")
     assert torch.equal(model.logits(batch), before)
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("norm", ["before", "after"])
+def test_a_copy_of_an_optimised_model_computes_the_same_by_itself(precision: str, norm: str) -> None:
+    model, batch = optimise(transformer(norm=norm), precision=precision).model, pairs()
+    expected = model.logits(batch)
+    copied = copy.deepcopy(model)
+    for part in model.modules():  # whose weights are the copy's no longer
+        if isinstance(part, PackedLinear):
+            part.pack(torch.zeros(part.out, 32))
+    assert torch.equal(copied.logits(batch), expected)
+    assert torch.equal(pickle.loads(pickle.dumps(copied)).logits(batch), expected)
+    assert repr(copied) == repr(model)

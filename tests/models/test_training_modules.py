@@ -169,12 +169,12 @@ def test_loss_and_gradients_are_as_near_to_float64_as_autocasts(
 
     monkeypatch.setattr(torch, "mm", widened)
     exact, plain, fast = made().double(), made(), optimise(made(), for_="training", precision="bf16").model
-    right = exact.loss(packed(0))
+    right = exact.loss(packed(0).to(device))
     right.total.backward()
     errors = []
     for model in (plain, fast):
         with torch.autocast(device, torch.bfloat16):
-            loss = model.loss(packed(filling)).total
+            loss = model.loss(packed(filling).to(device)).total
         loss.backward()
         torch.testing.assert_close(loss.double(), right.total, rtol=1e-2, atol=0)
         gradients = [
@@ -187,4 +187,4 @@ def test_loss_and_gradients_are_as_near_to_float64_as_autocasts(
     assert len(calls) == 2 * 4 + 2 * 7  # one a linear map: keys and values of a memory are one
     assert errors[1] < 0.1
     assert errors[1] < 2 * errors[0]
-    assert fast.encode(packed(filling).source).dtype == torch.bfloat16
+    assert fast.encode(packed(filling).to(device).source).dtype == torch.bfloat16

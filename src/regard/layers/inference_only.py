@@ -6,6 +6,7 @@ whose inputs and outputs are float32. On both CPU and GPU: a residual whose sum 
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float, Integer
@@ -67,6 +68,16 @@ class PackedLinear(nn.Module, ABC):
     @abstractmethod
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         """The map of each row."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What torch can copy: weights reordered for oneDNN as dense ones, without what is packed on first use."""
+        state = {name: value for name, value in self.__dict__.items() if name != "packed"}
+        return state | {"weight": self.weight.to_dense()} if "weight" in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        if "weight" in state:
+            self.weight = _reordered(state["weight"])
 
 
 class Float32Linear(PackedLinear):
