@@ -74,7 +74,7 @@ def test_it_is_cross_entropy_of_the_product(
 ) -> None:
     monkeypatch.setattr(objective, "_WIDE", each)
     vectors, table, targets = parts()
-    mine = WordLoss(smoothing)(vectors, table, targets)
+    mine = WordLoss()(vectors, table, targets, smoothing=smoothing)
     plain = cross_entropy(vectors @ table.mT, targets, smoothing=smoothing)
     torch.testing.assert_close(mine.total, plain.total)
     assert mine.count == plain.count
@@ -100,7 +100,7 @@ def test_a_bias_of_the_words_is_learned_too(each: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(objective, "_WIDE", each)
     vectors, table, targets = parts()
     bias = torch.randn(11, dtype=torch.float64, requires_grad=True)
-    mine = WordLoss(0.1)(vectors, table, targets, bias)
+    mine = WordLoss()(vectors, table, targets, bias, smoothing=0.1)
     plain = cross_entropy(vectors @ table.mT + bias, targets, smoothing=0.1)
     slopes = [torch.autograd.grad(loss.total, (vectors, table, bias)) for loss in (mine, plain)]
     torch.testing.assert_close(mine.total, plain.total)
@@ -114,8 +114,8 @@ def test_a_target_below_zero_counts_as_nothing_whatever_is_there() -> None:
     poisoned = vectors.detach().clone()
     poisoned[~some] = torch.nan
     poisoned.requires_grad_()
-    mine = WordLoss(0.1)(poisoned, table, torch.where(some, targets, -1))
-    plain = WordLoss(0.1)(vectors[some], table, targets[some])
+    mine = WordLoss()(poisoned, table, torch.where(some, targets, -1), smoothing=0.1)
+    plain = WordLoss()(vectors[some], table, targets[some], smoothing=0.1)
     torch.testing.assert_close(mine.total, plain.total)
     assert int(mine.count) == int(some.sum())
     to_vectors, _ = torch.autograd.grad(mine.total, (poisoned, table))

@@ -45,7 +45,7 @@ class LanguageModel(nn.Module):
         self.output: nn.Module | None = None  # tied to the table
         if config.tied == "none":
             self.output = glorot(nn.Linear(config.width, config.vocabulary, bias=False))
-        self.objective = WordLoss(config.smoothing)
+        self.objective = WordLoss()
 
     def logits(self, batch: Texts) -> Float[Tensor, "*b n vocabulary"]:
         """The scores of what follows each token, given it and those before it."""
@@ -58,7 +58,7 @@ class LanguageModel(nn.Module):
         before, after = batch.shifted()
         layout = Layout.of(before)
         vectors, targets = layout.to_learn(self._read(before, layout), after)
-        return self.objective(vectors, self.word_table(), targets)
+        return self.objective(vectors, self.word_table(), targets, smoothing=self.config.smoothing)
 
     def start(self, source: Sequences) -> KeyValueCache:
         """Read the prompts but for their last tokens, which the first step takes."""

@@ -54,29 +54,26 @@ class WordLoss(nn.Module):
     the size of the vectors and of the table. A target less than 0 counts as nothing.
     """
 
-    def __init__(self, smoothing: float = 0.0) -> None:
-        super().__init__()
-        self.smoothing = smoothing
-
     def forward(
         self,
         vectors: Float[Tensor, "n d"],
         table: Float[Tensor, "vocabulary d"],
         targets: Int[Tensor, " n"],
         bias: Float[Tensor, " vocabulary"] | None = None,
+        *,
+        smoothing: float = 0.0,
     ) -> Loss:
         """The loss, and the metrics of `cross_entropy`."""
-        return self._summed(vectors, table, targets, bias, vectors.dtype)
-
-    def _summed(
-        self, vectors: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None, dtype: torch.dtype
-    ) -> Loss:
-        if (
-            not torch.is_grad_enabled()
-        ):  # a Function is not told, and would compute gradients that are not wanted
+        # A Function is not told whether gradients are wanted, and would compute them.
+        if not torch.is_grad_enabled():
             vectors, table, bias = vectors.detach(), table.detach(), None if bias is None else bias.detach()
-        total, nll, correct = _WordLoss.apply(vectors, table, bias, targets, self.smoothing, dtype)  # type: ignore[no-untyped-call]
+        dtype = self.dtype_of(vectors)
+        total, nll, correct = _WordLoss.apply(vectors, table, bias, targets, smoothing, dtype)  # type: ignore[no-untyped-call]
         return Loss(total, (targets >= 0).sum(), {"nll": nll, "correct": correct})
+
+    def dtype_of(self, vectors: Tensor) -> torch.dtype:
+        """Of the products: that of the vectors."""
+        return vectors.dtype
 
 
 class MixedWordLoss(MixedPrecision, WordLoss):
@@ -84,15 +81,9 @@ class MixedWordLoss(MixedPrecision, WordLoss):
 
     plain: ClassVar[type[nn.Module]] = WordLoss
 
-    def forward(
-        self,
-        vectors: Float[Tensor, "n d"],
-        table: Float[Tensor, "vocabulary d"],
-        targets: Int[Tensor, " n"],
-        bias: Float[Tensor, " vocabulary"] | None = None,
-    ) -> Loss:
-        """The loss, and the metrics of `cross_entropy`."""
-        return self._summed(vectors, table, targets, bias, self.precision)
+    def dtype_of(self, vectors: Tensor) -> torch.dtype:
+        """16 bits."""
+        return self.precision
 
 
 class _WordLoss(torch.autograd.Function):

@@ -125,7 +125,7 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
         self.joint = glorot(nn.Linear(joined, width, bias=False))  # W_c
         self.dropout = nn.Dropout(config.dropout)
         self.output = glorot(nn.Linear(width, config.target_vocabulary))  # W_o
-        self.objective = WordLoss(config.smoothing)
+        self.objective = WordLoss()
 
     def table(self, name: str, vocabulary: int) -> Embedding:
         """Tokens as vectors. `name` is the setting of the vocabulary."""
@@ -174,7 +174,8 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
             vectors, aims = joined.flatten(0, 1), target.tokens.where(target.real(), -1).flatten()
         else:
             vectors, aims = joined[target.real()], target.tokens[target.real()]
-        return self.objective(self._said(vectors), self.output.weight, aims, self.output.bias)
+        weight, bias = self.output.weight, self.output.bias
+        return self.objective(self._said(vectors), weight, aims, bias, smoothing=self.config.smoothing)
 
     def step(
         self, tokens: Int[Tensor, " rows"], state: RecurrentState

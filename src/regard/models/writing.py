@@ -108,7 +108,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
         self.output: nn.Module | None = None  # tied to the table
         if self.config.tied == "none":
             self.output = glorot(nn.Linear(self.config.width, self.config.target_vocabulary, bias=False))
-        self.objective = WordLoss(self.config.smoothing)
+        self.objective = WordLoss()
 
     @abstractmethod
     def read(self, source: Source) -> Encoded:
@@ -122,7 +122,7 @@ class Writing(nn.Module, ABC, Generic[Source]):
         """The cross-entropy of the target tokens."""
         layout = Layout.of(self._target(batch))
         vectors, targets = layout.to_learn(self._decode(batch, layout), batch.target)
-        return self.objective(vectors, self.word_table(), targets)
+        return self.objective(vectors, self.word_table(), targets, smoothing=self.config.smoothing)
 
     def start(self, source: Source) -> WritingState:
         """Read the sources; the decoder's keys and values of them are made once."""
