@@ -406,9 +406,9 @@ def test_the_last_texts_are_held_out_where_a_line_is_one(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"kind": "pairs", "train": ""}, "data.train: no pair is left to train on; is the file empty"),
+        ({"kind": "pairs", "train": ""}, "data.train: no pair is left to train on; is the file empty?"),
         ({"kind": "text", "train": ""}, "data.train: no text to train on; is the file empty?"),
-        ({"kind": "labelled", "train": ""}, "data.train: no text is left to train on"),
+        ({"kind": "labelled", "train": ""}, "data.train: no text is left to train on; is the file empty?"),
     ],
 )
 def test_an_empty_file_is_said_to_be_empty(tmp_path, data, said) -> None:

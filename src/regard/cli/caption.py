@@ -1,20 +1,23 @@
 """`regard caption` and `regard transcribe`: what is in a picture, and what was said."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.texts import (
+    Beam,
     Device,
     OwnKinds,
     Precision,
     Run,
     Threads,
     incoming,
+    load_as,
     one_line,
     only_one,
-    out_as_json,
+    out_answers,
     say,
 )
 
@@ -40,10 +43,6 @@ Recordings = Annotated[
     list[str] | None,
     typer.Argument(help="Recordings, WAV; nothing: their names on standard input, line by line."),
 ]
-Beam = Annotated[
-    int | None,
-    typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: as the run was trained for."),
-]
 NBest = Annotated[
     int, typer.Option(min=1, help="Texts for each file, best first, each with what it is ranked by.")
 ]
@@ -54,72 +53,39 @@ Drawing = Annotated[
 ]
 
 
-def caption(
-    run: Run,
-    files: Pictures = None,
-    beam: Beam = None,
-    n_best: NBest = 1,
-    json: AsJson = False,
-    picture: Drawing = None,
-    precision: Precision = None,
-    threads: Threads = None,
-    device: Device = None,
-    kind: OwnKinds = None,
-) -> None:
-    """Say what is in pictures."""
-    _describe("caption", run, files, beam, n_best, json, picture, device, precision, threads, kind)
+def _describing(verb: str, about: str, kind_of_files: Any) -> Callable[..., None]:
+    """A verb that gives the texts for files: both have the same options."""
+
+    def describe(
+        run: Run,
+        files: list[str] | None = None,
+        beam: Beam = None,
+        n_best: NBest = 1,
+        json: AsJson = False,
+        picture: Drawing = None,
+        precision: Precision = None,
+        threads: Threads = None,
+        device: Device = None,
+        kind: OwnKinds = None,
+    ) -> None:
+        describer: MediaDescriber = load_as(verb, run, device, precision, threads, kinds=kind)
+        changes = {} if beam is None else {"beam": beam}
+        if picture is not None:
+            only_one(files)
+        for some in incoming(files):
+            for file, best in zip(some, describer.hypotheses(some, count=n_best, **changes), strict=True):
+                out_answers({"file": file}, best, called="texts", count=n_best, as_json=json)
+                if picture is not None:
+                    from regard.sight.media_pictures import picture_of_words
+
+                    text = best[0].text
+                    picture_of_words(describer, file, text, title=one_line(text)).write(picture)
+                    say(f"wrote {picture}")
+
+    describe.__name__, describe.__doc__ = verb, about
+    describe.__annotations__["files"] = kind_of_files  # their help differs
+    return describe
 
 
-def transcribe(
-    run: Run,
-    files: Recordings = None,
-    beam: Beam = None,
-    n_best: NBest = 1,
-    json: AsJson = False,
-    picture: Drawing = None,
-    precision: Precision = None,
-    threads: Threads = None,
-    device: Device = None,
-    kind: OwnKinds = None,
-) -> None:
-    """Write down what is said in recordings."""
-    _describe("transcribe", run, files, beam, n_best, json, picture, device, precision, threads, kind)
-
-
-def _describe(
-    verb: str,
-    run: Path,
-    files: list[str] | None,
-    beam: int | None,
-    n_best: int,
-    json: bool,
-    picture: Path | None,
-    device: str | None,
-    precision: str | None,
-    threads: int | None,
-    kind: list[str] | None,
-) -> None:
-    from regard.cli.texts import load_as
-
-    describer: MediaDescriber = load_as(verb, run, device, precision, threads, kinds=kind)
-    changes = {} if beam is None else {"beam": beam}
-    if picture is not None:
-        only_one(files)
-    for some in incoming(files):
-        for file, best in zip(some, describer.hypotheses(some, count=n_best, **changes), strict=True):
-            if json:
-                texts = [
-                    {"text": one.text, "ranking": one.ranking, "log_probability": one.log_probability}
-                    for one in best
-                ]
-                out_as_json({"file": file, "texts": texts})
-            else:
-                for one in best:
-                    typer.echo(
-                        one_line(one.text) if n_best == 1 else f"{one.ranking:.4f}\t{one_line(one.text)}"
-                    )
-            if picture is not None:
-                from regard.sight.media_pictures import picture_of_words
-
-                picture_of_words(describer, file, best[0].text, title=one_line(best[0].text)).write(picture)
-                say(f"wrote {picture}")
+caption = _describing("caption", "Say what is in pictures.", Pictures)
+transcribe = _describing("transcribe", "Write down what is said in recordings.", Recordings)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, OwnKinds, Run, incoming, only_one, out_as_json, pairs, say
+from regard.cli.texts import Device, OwnKinds, Run, incoming, load_as, only_one, out_as_json, pairs, say
 
 if TYPE_CHECKING:
     from regard.runs.answering import Labeller
@@ -43,8 +43,6 @@ def classify(
 
     In a terminal the likeliest classes are shown with bars; elsewhere the likeliest alone is printed.
     """
-    from regard.cli.texts import load_as
-
     labeller: Labeller = load_as("classify", run, device, kinds=kind)
     what = labeller.reader.what
     if picture is not None:

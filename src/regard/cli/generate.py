@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Compile, Device, OwnKinds, Precision, Run, Threads, out_as_json
+from regard.cli.texts import Compile, Device, OwnKinds, Precision, Run, Threads, load_as, out_as_json
 
 EXAMPLES = """
 regard generate runs/shakespeare
@@ -40,8 +40,6 @@ def generate(
     kind: OwnKinds = None,
 ) -> None:
     """Continue a text; as it is drawn, letter by letter, when one is asked for."""
-    from regard.cli.texts import load_as
-
     generator = load_as("generate", run, device, precision, threads, kind)
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     changes = {name: value for name, value in given.items() if value is not None}

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Device, OwnKinds, Run, incoming, out_as_json
+from regard.cli.texts import Device, OwnKinds, Run, incoming, load_as, out_as_json
+from regard.errors import RegardError
 
 EXAMPLES = """
 regard score runs/numbers "two" "deux"
@@ -27,9 +28,6 @@ def score(
     kind: OwnKinds = None,
 ) -> None:
     """The log-probability (natural logarithm) of a target given its source, or of a text."""
-    from regard.cli.texts import load_as
-    from regard.errors import RegardError
-
     scorer = load_as("score", run, device, kinds=kind)
     pairs = "generate" not in scorer.verbs
     if texts and pairs:

@@ -17,6 +17,7 @@ from regard.errors import RegardError
 
 if TYPE_CHECKING:
     from regard.models.kind import Kind
+    from regard.runs.answering import Answer
 
 
 def quiet_profiler() -> None:
@@ -71,6 +72,10 @@ OwnKinds = Annotated[
         help="A file of yours that describes your own kind of model, as KIND or as NAME; it is executed. Repeat for more.",
         show_default=False,
     ),
+]
+Beam = Annotated[
+    int | None,
+    typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: as the run was trained for."),
 ]
 ROWS = 64  # lines answered together
 say = partial(typer.echo, err=True)  # for the person rather than the pipe: on standard error
@@ -204,3 +209,17 @@ def one_line(text: str) -> str:
 def out_as_json(value: object) -> None:
     """One line of JSON on standard output."""
     typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def out_answers(
+    given: dict[str, str], best: "Sequence[Answer]", *, called: str, count: int, as_json: bool
+) -> None:
+    """The best texts for an input: a line each, with what it is ranked by if there are several, or a JSON object."""
+    if as_json:
+        found = [
+            {"text": one.text, "ranking": one.ranking, "log_probability": one.log_probability} for one in best
+        ]
+        out_as_json({**given, called: found})
+        return
+    for one in best:
+        typer.echo(one_line(one.text) if count == 1 else f"{one.ranking:.4f}\t{one_line(one.text)}")

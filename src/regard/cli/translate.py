@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.texts import (
+    Beam,
     Compile,
     Device,
     OwnKinds,
@@ -13,14 +14,14 @@ from regard.cli.texts import (
     Run,
     Threads,
     incoming,
-    one_line,
+    load_as,
     only_one,
-    out_as_json,
+    out_answers,
     say,
 )
 
 if TYPE_CHECKING:
-    from regard.runs.answering import Answer, Translator
+    from regard.runs.answering import Translator
 
 EXAMPLES = """
 regard translate runs/numbers "two hundred and one"
@@ -36,10 +37,7 @@ def translate(
     texts: Annotated[
         list[str] | None, typer.Argument(help="What to translate; nothing: the lines of standard input.")
     ] = None,
-    beam: Annotated[
-        int | None,
-        typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: as the run was trained for."),
-    ] = None,
+    beam: Beam = None,
     penalty: Annotated[float | None, typer.Option(help="Length penalty of the beam.")] = None,
     n_best: Annotated[
         int,
@@ -56,30 +54,15 @@ def translate(
     kind: OwnKinds = None,
 ) -> None:
     """Translate texts given as arguments, or standard input line by line."""
-    from regard.cli.texts import load_as
-
     translator: Translator = load_as("translate", run, device, precision, threads, kind)
     changes = {name: value for name, value in (("beam", beam), ("penalty", penalty)) if value is not None}
     if picture is not None:
         only_one(texts)
     for some in incoming(texts):
         for text, best in zip(some, translator.hypotheses(some, count=n_best, **changes), strict=True):
-            _tell(text, best, n_best, json)
+            out_answers({"source": text}, best, called="translations", count=n_best, as_json=json)
             if picture is not None:
                 from regard.sight.translation_picture import picture_of
 
                 picture_of(translator, text, best[0].text).write(picture)
                 say(f"wrote {picture}")
-
-
-def _tell(text: str, best: "list[Answer]", count: int, as_json: bool) -> None:
-    if as_json:
-        found = [
-            {"text": one.text, "ranking": one.ranking, "log_probability": one.log_probability} for one in best
-        ]
-        out_as_json({"source": text, "translations": found})
-    elif count == 1:
-        typer.echo(one_line(best[0].text))
-    else:
-        for one in best:
-            typer.echo(f"{one.ranking:.4f}\t{one_line(one.text)}")

@@ -105,7 +105,7 @@ def samples_of(data: LabelledData, report: Report) -> dict[str, Samples]:
     for split, found in samples.items():
         if not found:
             raise RegardError(
-                f"data.{split}: no text is left{' to train on' * (split == 'train')}{report.reasons}"
+                f"data.{split}: no text is left{' to train on' * (split == 'train')}{report.reasons or '; is the file empty?'}"
             )
     held_out = [split for split in ("valid", "test") if split not in samples]
     for split in held_out:
