@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
-# What a process exits with that was asked to stop, has lost nothing, and can be resumed (EX_TEMPFAIL).
+# Exit code of a training that a signal stopped: it is saved and can be resumed (EX_TEMPFAIL).
 EXIT_STOPPED = 75
 
 

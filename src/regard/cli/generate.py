@@ -39,7 +39,7 @@ def generate(
     device: Device = None,
     kind: OwnKinds = None,
 ) -> None:
-    """Continue a text; as it is drawn, letter by letter, when one is asked for."""
+    """Continue a text. A single continuation is printed while it is sampled."""
     generator = load_as("generate", run, device, precision, threads, kind)
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     changes = {name: value for name, value in given.items() if value is not None}

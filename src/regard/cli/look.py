@@ -134,7 +134,7 @@ def _of_runs(
 
 
 def _named(run: Path) -> str:
-    """A name for a run or its checkpoint, to tell the same input of several apart."""
+    """The label of a run or checkpoint, for inputs that several of them are compared on."""
     from regard.runs.checkpoints import called
 
     checkpoint = called(run)
@@ -144,7 +144,7 @@ def _named(run: Path) -> str:
 
 
 def _draw(example: "Example", paths: Sequence[Path]) -> None:
-    """Draw the first entry: of a beam, the answer. Longer hypotheses beside it pad its rows, so padding is cut off."""
+    """Draw the first row, of a beam the best hypothesis, without the padding that longer hypotheses add to it."""
     from regard.sight.layer import Layer
     from regard.sight.pictures.atlas import overview
     from regard.sight.seen import Seen

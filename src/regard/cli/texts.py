@@ -1,4 +1,4 @@
-"""What the verbs that read and write text share: options, incoming lines, runs that can do what is asked."""
+"""What the verbs share: options, lines of standard input, runs loaded for a verb, answers printed."""
 
 import json
 import os

@@ -1,9 +1,9 @@
-"""Prefetching: threads make batches before they are asked for; the batches are the same as without.
+"""Prefetching: worker threads make the next batches while a model computes; the batches are the same as without.
 
 Threads suffice where batches are made of files: unpacking a picture, scaling it and reading a file all let the other
 threads run. What comes next is known, for the order of every epoch is a pure function, and a process that takes
-every nth row of a batch goes on taking those. A guess that turns out wrong costs time and nothing else: what was not
-prefetched is made when it is asked for.
+every nth row of a batch goes on taking those. A wrong guess costs time and nothing else: a batch that was not
+prefetched is made on request.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +32,9 @@ class _Place(NamedTuple):
 
 
 class Prefetch(Generic[AnyBatch]):
-    """A feed whose batches are prepared ahead of being asked for, in the order in which they will be.
+    """A feed whose next batches are made ahead of use, in order.
 
-    As many batches as there are workers are in the making at once, and `depth` of them wait at most. To be used by one
+    Each worker makes one batch at a time, and at most `depth` batches wait. For use by one
     thread; `close` it, or use it in a `with`, to stop what is still being prepared.
     """
 
@@ -45,7 +45,7 @@ class Prefetch(Generic[AnyBatch]):
         self.feed = feed
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="regard-ahead")
         self._orders: dict[int, Sequence[Sequence[int]]] = {}
-        self._epoch, self._position = 0, 0  # of what was asked for last
+        self._epoch, self._position = 0, 0  # of the last request
         self._shapes: dict[_Rows, None] = {}  # the rows this process takes, in the order in which it does
         self._waiting: dict[_Place, Future[AnyBatch]] = {}
 
@@ -98,7 +98,7 @@ class Prefetch(Generic[AnyBatch]):
             del self._orders[old]
 
     def _coming(self) -> Iterator[tuple[_Place, Sequence[int]]]:
-        """What will be asked for after the batch at hand, to the end of the next epoch."""
+        """The batches after the current one, to the end of the next epoch."""
         first = self._position + 1
         for epoch in (self._epoch, self._epoch + 1):
             order = self._order(epoch)

@@ -122,7 +122,7 @@ class RunFolder:
 
     @classmethod
     def new(cls, path: str | os.PathLike[str], *, overwrite: bool = False) -> "RunFolder":
-        """An empty folder for a run. One that holds something is left alone unless overwriting is asked for."""
+        """An empty folder for a run. One that holds a run is refused, or cleared with `overwrite`."""
         run = cls(path)
         run._refuse_others()
         try:

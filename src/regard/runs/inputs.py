@@ -1,4 +1,4 @@
-"""What a loaded model is asked with: texts, pictures, recordings, or two of them at once."""
+"""Inputs of a loaded model: texts, pictures, recordings, or pairs of them, made into batches."""
 
 import os
 from collections.abc import Sequence

@@ -222,7 +222,7 @@ def _check_labels(folder: RunFolder, kind: Kind, config: Any, labels: Sequence[s
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:
-    """The device asked for, if there is one like it; without a wish, a GPU before the CPU."""
+    """This device, refused if torch does not see it; None: a GPU if there is one, else the CPU."""
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -237,7 +237,7 @@ def chosen_device(device: str | torch.device | None) -> torch.device:
 
 
 def decoding_of(folder: RunFolder, default: Decoding) -> Decoding:
-    """How the run wants to be asked: generation_config.json, which may have been changed by hand."""
+    """The decoding settings of a run: generation_config.json, which may have been changed by hand."""
     given = folder.load_generation()
     names = {"num_beams": "beam", "length_penalty": "penalty", "max_new_tokens": "tokens"}
     known = {names.get(key, key): value for key, value in given.items()}

@@ -233,7 +233,7 @@ class Training(Limited):
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding(Limited):
-    """How a trained model is asked."""
+    """How a trained model decodes."""
 
     beam: int = limited(1, 1, MAX_BEAM)  # hypotheses kept; 1 is greedy
     penalty: float = limited(1.0, -100, 100)  # exponent of the length a score is divided by

@@ -71,7 +71,7 @@ class Observer:
         """Something that a person should know, and that is no error."""
 
     def finished(self, outcome: Outcome) -> None:
-        """Training has ended well, or was asked to stop."""
+        """Training has ended, or was stopped by a signal."""
 
     def close(self) -> None:
         """Training has ended, well or not."""

@@ -107,7 +107,7 @@ class Updater:
         return Pending(captured.found, self._metrics, stop=stop, captured=captured)
 
     def _computed(self, model: nn.Module, work: Work, *, stop: bool) -> Float[Tensor, " n"]:
-        """As it comes, part by part."""
+        """The sums of an update computed without a CUDA graph, part by part."""
         self.state.optimiser.zero_grad(set_to_none=True)
         losses = []
         for number, batch in enumerate(work.batches, 1):
