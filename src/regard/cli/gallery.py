@@ -39,9 +39,9 @@ def gallery(
 def show(console: "Console", words: list[str], out: Path) -> None:
     """Compute, print and write everything. What is heavy is imported here, after the first lines are on the screen."""
     from regard.attention.explain import explain
-    from regard.sight.pictures.font import plain
     from regard.sight.pictures.gallery import mask_maps, masks_over, score_maps
     from regard.sight.pictures.heatmap import heatmap, sheet
+    from regard.sight.pictures.scene import plain
 
     scores, masks = score_maps(words), mask_maps(words)
     scaled = scores[1].picture

@@ -9,9 +9,8 @@ from sight.pictures.drawn import HOSTILE, SVG, elements, texts
 
 from regard import heatmap
 from regard.sight.pictures.colours import HATCH, HIDDEN, code, colour, shade
-from regard.sight.pictures.font import length, plain
-from regard.sight.pictures.png import SCALE, image
-from regard.sight.pictures.scene import Box, Circle, Label, Pixels, Ribbon, Scene, Stroke
+from regard.sight.pictures.png import SCALE, image, length
+from regard.sight.pictures.scene import Box, Circle, Label, Pixels, Ribbon, Scene, Stroke, plain
 from regard.sight.pictures.svg import document, embedded
 
 WEIGHTS = np.array([[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]])

@@ -9,8 +9,8 @@ from rich.text import Text
 from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, INK, MARKED, PAPER
 from regard.sight.pictures.drawable import Weights, amounts
-from regard.sight.pictures.font import length
 from regard.sight.pictures.heatmap import Heatmap, heatmap
+from regard.sight.pictures.png import length
 from regard.sight.pictures.scene import NOTE, Box, Circle, Drawing, Label, Mark, Scene, page
 
 Pairs = Iterable[tuple[int, int]]

@@ -14,8 +14,21 @@ from regard.errors import RegardError
 from regard.sight.layer import Layer
 from regard.sight.pictures.colours import FAINT, HATCH, shade
 from regard.sight.pictures.drawable import Weights, amounts, levels, positive
-from regard.sight.pictures.font import amount, length, plain
-from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Pixels, Scene, head, page
+from regard.sight.pictures.png import length
+from regard.sight.pictures.scene import (
+    MARGIN,
+    NOTE,
+    Box,
+    Drawing,
+    Label,
+    Mark,
+    Pixels,
+    Scene,
+    amount,
+    head,
+    page,
+    plain,
+)
 from regard.sight.seen import Seen
 
 MAX_MAPS = (48, 64)  # layers and heads on one page

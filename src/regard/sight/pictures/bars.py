@@ -10,8 +10,8 @@ from rich.text import Text
 
 from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, HUES, INK
-from regard.sight.pictures.font import length, plain
-from regard.sight.pictures.scene import MARGIN, Box, Drawing, Label, Mark, Scene, Stroke, head, page
+from regard.sight.pictures.png import length
+from regard.sight.pictures.scene import MARGIN, Box, Drawing, Label, Mark, Scene, Stroke, head, page, plain
 
 _TEXT, _ROW, _BAR = 13.0, 21.0, 13.0
 _GAP = 14.0  # between groups

@@ -10,8 +10,20 @@ from rich.console import RenderableType
 
 from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, HUES, INK, PAPER, Colour
-from regard.sight.pictures.font import length, plain
-from regard.sight.pictures.scene import MARGIN, Box, Circle, Drawing, Label, Mark, Scene, Stroke, head, page
+from regard.sight.pictures.png import length
+from regard.sight.pictures.scene import (
+    MARGIN,
+    Box,
+    Circle,
+    Drawing,
+    Label,
+    Mark,
+    Scene,
+    Stroke,
+    head,
+    page,
+    plain,
+)
 
 AxisKind = Literal["plain", "log", "percent"]
 

@@ -17,7 +17,7 @@ from regard.errors import RegardError
 from regard.models.counter import Counter
 from regard.sight.pictures.colours import FAINT, HATCH, HUES, INK, code, colour, readable
 from regard.sight.pictures.curves import loss_of
-from regard.sight.pictures.font import length
+from regard.sight.pictures.png import length
 from regard.sight.pictures.scene import (
     MARGIN,
     NOTE,

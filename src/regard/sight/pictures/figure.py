@@ -9,8 +9,8 @@ from regard.sight.layer import Layer
 from regard.sight.pictures.alignment_map import AlignmentMap
 from regard.sight.pictures.atlas import Atlas, overview
 from regard.sight.pictures.colours import INK, MARKED, code, shade
-from regard.sight.pictures.font import amount
 from regard.sight.pictures.heatmap import Heatmap
+from regard.sight.pictures.scene import amount
 from regard.sight.seen import Seen
 
 if TYPE_CHECKING:

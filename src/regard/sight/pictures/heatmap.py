@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, HATCH, INK, shade
 from regard.sight.pictures.drawable import Weights, amounts, levels, positive
-from regard.sight.pictures.font import amount, length, plain
+from regard.sight.pictures.png import length
 from regard.sight.pictures.scene import (
     MARGIN,
     Box,
@@ -24,9 +24,11 @@ from regard.sight.pictures.scene import (
     Mark,
     Pixels,
     Scene,
+    amount,
     head,
     page,
     placed,
+    plain,
 )
 
 MAX_CELLS = 2048  # cells along an edge: beyond, no screen shows them apart

@@ -13,8 +13,8 @@ from rich.console import RenderableType
 from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, INK
 from regard.sight.pictures.drawable import Photo, Weights, amounts, levels, photo, positive
-from regard.sight.pictures.font import amount, length, plain
-from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Pixels, Scene, head, page
+from regard.sight.pictures.png import length
+from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Pixels, Scene, amount, head, page, plain
 
 MAX_WORDS = 64  # words
 _PAGE, _LARGEST, _SEVERAL = 760.0, 360.0, 170.0  # widths: of a page, of a single picture, of one of several

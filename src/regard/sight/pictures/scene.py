@@ -1,9 +1,11 @@
 """A scene: marks at their places, in the units they are seen at. PNG and SVG are drawn from it, so they agree.
 
-Pictures that are drawn as scenes can be put under one another on one page.
+Pictures that are drawn as scenes can be put under one another on one page. Text is made fit to be shown: tokens are
+data, and may be endless, hold control characters, or nothing at all.
 """
 
 import math
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,18 +17,22 @@ from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from regard.data.file_access import write_atomically
 from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, HATCH, HIDDEN, INK, PAPER, Colour
-from regard.sight.pictures.font import length, plain
 
 MARGIN = 20.0
 TITLE, NOTE = 18.0, 12.5  # sizes of text
 _DASHES = (4.0, 3.0)  # of an outline: drawn and left out, about
 _GAPPED = 6  # units: cells at least this large have a line of paper between them
+UNSHOWN = "�"
+_JOINERS = ("\u200c", "\u200d", "\ufe0e", "\ufe0f")  # join or restyle their neighbours, which are shown
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_MARKS = 2  # accents kept on one letter; Vietnamese needs two
 
 
 @dataclass(frozen=True)
@@ -218,6 +224,8 @@ def moved(mark: AnyMark, x: float, y: float) -> AnyMark:
 
 def head(title: str, note: str) -> tuple[list[Mark], float, float]:
     """Title and note at the top of a page: their marks, the height where they end, and how far right they reach."""
+    from regard.sight.pictures.png import length  # which draws what is defined here
+
     marks: list[Mark] = []
     y, reach = MARGIN, 0.0
     lines = ((plain(title, 96), TITLE, 1.55, INK), (plain(note, 160), NOTE, 1.9, FAINT))
@@ -264,3 +272,59 @@ class Panels(Drawing):
         heading = [Text(plain(self.title, 96), style="bold")] if self.title else []
         note = [Text(plain(self.note, 160), style="dim")] if self.note else []
         return Group(*heading, *note, *(part.terminal() for part in self.parts))
+
+
+def plain(text: str, limit: int = 16) -> str:
+    """The text as one visible line of at most `limit` columns: ␊ for a line break, ␣ for a space at an end, … if cut."""
+    text = unicodedata.normalize("NFC", str(text)[: 8 * limit + 64])
+    shown, marks = [], 0
+    for letter in text:
+        category = unicodedata.category(letter)
+        marks = marks + 1 if category in ("Mn", "Me") else 0
+        if letter not in _JOINERS and marks <= _MARKS:
+            shown.append(_visible(letter, category))
+    return shorten(_marked_ends("".join(shown)), limit)
+
+
+def shorten(text: str, limit: int) -> str:
+    """The text, or as much of its beginning as leaves room for a … in `limit` columns."""
+    if cell_len(text) <= limit:
+        return text
+    widths = accumulate(cell_len(letter) for letter in text)
+    return "".join(letter for letter, end in zip(text, widths, strict=True) if end < limit) + "…"
+
+
+def amount(weight: float) -> str:
+    """A weight in few digits, for the ends of a scale."""
+    digits = f"{weight:.2g}" if weight < 0.1 else f"{weight:.2f}".rstrip("0").rstrip(".")
+    return "0" if weight == 0 else digits
+
+
+def letters(text: str) -> list[str]:
+    """The text letter by letter, accents staying with theirs."""
+    found: list[str] = []
+    for each in text:
+        if found and unicodedata.category(each) in ("Mn", "Me"):
+            found[-1] += each
+        else:
+            found.append(each)
+    return found
+
+
+def _visible(letter: str, category: str) -> str:
+    number = ord(letter)
+    if number < 32:
+        return chr(0x2400 + number)  # the control pictures, in the order of the control characters
+    if number == 127:
+        return "␡"
+    if category == "Zs":
+        return " "
+    return UNSHOWN if category in _INVISIBLE else letter
+
+
+def _marked_ends(text: str) -> str:
+    body = text.strip(" ")
+    if not body:
+        return "␣" * len(text)
+    start = len(text) - len(text.lstrip(" "))
+    return "␣" * start + body + "␣" * (len(text) - start - len(body))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from regard.sight.pictures.colours import HATCH, HIDDEN, PAPER, code
-from regard.sight.pictures.font import BASELINE, length
+from regard.sight.pictures.png import BASELINE, length
 from regard.sight.pictures.scene import Box, CellGrid, Circle, Label, Mark, Pixels, Ribbon, Scene, Stroke
 
 _FONTS = (

@@ -16,8 +16,8 @@ from rich.style import Style
 from rich.text import Text
 
 from regard.sight.pictures.colours import HATCH, HIDDEN, Colour, readable, shade
-from regard.sight.pictures.font import amount, letters, shorten
 from regard.sight.pictures.heatmap import Heatmap
+from regard.sight.pictures.scene import amount, letters, shorten
 
 SHADES = " ░▒▓█"
 MASKED = "·"

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from regard.sight.pictures.chart import Axis, Chart, Series, axis, spread
 from regard.sight.pictures.colours import HUES
-from regard.sight.pictures.font import plain, shorten
+from regard.sight.pictures.scene import plain, shorten
 from regard.sight.pictures.terminal import in_colour
 
 _DIM = Style(dim=True)

@@ -14,8 +14,21 @@ from rich.text import Text
 from regard.errors import RegardError
 from regard.sight.pictures.colours import FAINT, HUES, INK, Colour, colour
 from regard.sight.pictures.drawable import Weights, amounts, positive
-from regard.sight.pictures.font import amount, length, plain
-from regard.sight.pictures.scene import MARGIN, NOTE, Box, Drawing, Label, Mark, Ribbon, Scene, head, page
+from regard.sight.pictures.png import length
+from regard.sight.pictures.scene import (
+    MARGIN,
+    NOTE,
+    Box,
+    Drawing,
+    Label,
+    Mark,
+    Ribbon,
+    Scene,
+    amount,
+    head,
+    page,
+    plain,
+)
 
 MAX_WORDS = 128  # words on a side
 _FULL = 20_000  # lines: beyond, none is seen
