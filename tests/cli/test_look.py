@@ -17,7 +17,7 @@ from sight.explorer.trained import translator
 from regard.cli import main
 from regard.cli.look import _draw
 from regard.sight.explorer.runs import example_of_run
-from regard.sight.pictures import overview
+from regard.sight.pictures import atlas
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +90,9 @@ def test_all_heads_are_drawn(runs: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_of_a_beam_the_answer_alone_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if that answer had been given as the target, whatever hypotheses are beside it."""
-    drawn, draw = [], overview.overview
+    drawn, draw = [], atlas.overview
     monkeypatch.setattr(
-        overview, "overview", lambda seen, **options: drawn.append(seen) or draw(seen, **options)
+        atlas, "overview", lambda seen, **options: drawn.append(seen) or draw(seen, **options)
     )
     loaded, text = translator(beam=4), "two three one five"
     several = example_of_run(loaded, text, beam=4)

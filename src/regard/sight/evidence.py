@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.errors import RegardError
-from regard.sight.kernels.backend import choose_backend
+from regard.sight.kernels.kernel_mask import choose_backend
 from regard.sight.strips import Strip, strips
 
 Answer = TypeVar("Answer")

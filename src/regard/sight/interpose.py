@@ -27,7 +27,7 @@ from regard.attention.dispatch import Present, dispatch, may_change, notify_miss
 from regard.attention.masks import Mask, causal, keep
 from regard.attention.scores import Dot
 from regard.errors import RegardError
-from regard.sight.kernels.backend import within_reach
+from regard.sight.kernels.kernel_mask import within_reach
 from regard.sight.multihead_calls import encoder_layer, multi_head, native_multi_head
 from regard.sight.patch_sites import PatchSites
 

@@ -1,6 +1,6 @@
 """One watched attention call, and everything that can be asked of it."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.attention.call import Call
 from regard.errors import RegardError
 from regard.sight import evidence, measures
-from regard.sight.kernels.backend import Backend, choose_backend
+from regard.sight.kernels.kernel_mask import Backend, choose_backend
 from regard.sight.selection import Choice, positions, select
 
 
@@ -54,8 +54,7 @@ class Layer:
 
     def received(self) -> Float[Tensor, "*batch k"]:
         """The mass each key got from all queries together."""
-        found: Tensor = self._answer(("received",))
-        return found
+        return self._answer(("received",))
 
     def logsumexp(self) -> Float[Tensor, "*batch q"]:
         """log Σ exp(score) of each query; −∞ when it may look at nothing."""
@@ -68,13 +67,11 @@ class Layer:
 
     def top(self, count: int) -> evidence.Heaviest:
         """The heaviest keys of each query and their weights, heaviest first."""
-        found: evidence.Heaviest = self._answer(("top", count))
-        return found
+        return self._answer(("top", count))
 
     def map(self, height: int, width: int) -> Float[Tensor, "*batch h w"]:
         """The weights pooled, exactly, into at most so many rows and columns."""
-        found: Tensor = self._answer(("map", height, width))
-        return found
+        return self._answer(("map", height, width))
 
     def distance(self) -> measures.Reading:
         """How far each query looks, in positions."""
@@ -109,7 +106,9 @@ class Layer:
                 new |= sums - set(self._known)  # over strips the second costs nothing
             elif logsumexp is None and any(question[0] in ("received", "map") for question in new):
                 new |= {("entropy",)} - set(self._known)  # comes with the log-sum-exp, which these need
-            made = {question: _question(call, question) for question in sorted(new, key=str)}
+            made = {
+                question: _QUESTIONS[question[0]](call, *question[1:]) for question in sorted(new, key=str)
+            }
             evidence.ask(call, *made.values(), level=logsumexp)
             self._known.update({question: asked.answer() for question, asked in made.items()})
 
@@ -137,8 +136,7 @@ class Layer:
 
     @property
     def _looks(self) -> evidence.QuerySummary:
-        found: evidence.QuerySummary = self._answer(("entropy",))
-        return found
+        return self._answer(("entropy",))
 
     def _answer(self, question: tuple[str, *tuple[int, ...]]) -> Any:
         self.ask(question)
@@ -174,6 +172,12 @@ class Layer:
         return f"<{self.name}: {' × '.join(map(str, self.shape))}>"
 
 
+_QUESTIONS: dict[str, Callable[..., evidence.Question[Any]]] = {
+    "entropy": evidence.Looking,
+    "received": evidence.Receiving,
+    "top": evidence.Ranking,
+    "map": evidence.Pooling,
+}
 _SAME: dict[str, tuple[str, *tuple[int, ...]]] = {"logsumexp": ("entropy",), "peak": ("top", 1)}
 
 
@@ -189,19 +193,6 @@ def check_question(question: object) -> None:
     raise RegardError(
         f"ask={question!r}: ask for 'entropy', 'received', 'logsumexp', 'peak', ('top', n) or ('map', height, width)"
     )
-
-
-def _question(call: Call, question: tuple[str, *tuple[int, ...]]) -> evidence.Question[Any]:
-    match question:
-        case ("entropy",):
-            return evidence.Looking(call)
-        case ("received",):
-            return evidence.Receiving(call)
-        case ("top", int() as count):
-            return evidence.Ranking(call, count)
-        case ("map", int() as height, int() as width):
-            return evidence.Pooling(call, height, width)
-    raise RegardError(f"ask={question!r} has no answer")
 
 
 def _tensors(call: Call) -> Iterator[tuple[str, Tensor]]:

@@ -78,8 +78,7 @@ def native_multi_head(original: Callable[..., Any], here: Present, *args: Any, *
         query, key, value, width, heads, *four = args[:9]
         mask = kwargs.get("mask", args[9] if len(args) > 9 else None)
         mask_type = kwargs.get("mask_type", args[12] if len(args) > 12 else None)
-        parameters = _packed(width, heads, (four[0], four[1]), (four[2], four[3]))
-        _report_fused(here, parameters, query, key, value, mask, mask_type)
+        _report_fused(here, _packed(width, heads, *four), query, key, value, mask, mask_type)
     return answer
 
 
@@ -96,8 +95,7 @@ def encoder_layer(original: Callable[..., Tensor], here: Present, *args: Any, **
             x = F.layer_norm(x, (width,), weight, bias, eps)
         if padding is not None:
             mask, mask_type = padding, _PADDING
-        parameters = _packed(width, heads, (four[0], four[1]), (four[2], four[3]))
-        _report_fused(here, parameters, x, x, x, mask, mask_type)
+        _report_fused(here, _packed(width, heads, *four), x, x, x, mask, mask_type)
     return output
 
 
@@ -115,9 +113,12 @@ def _understanding(here: Present) -> Iterator[None]:
         notify_missed(here, error)
 
 
-def _packed(width: int, heads: int, qkv: tuple[Tensor, Tensor], out: tuple[Tensor, Tensor]) -> Parameters:
-    apart = (None, None, None)
-    return function_parameters(width, heads, qkv[0], apart, qkv[1], (None, None), False, out, separate=False)
+def _packed(width: int, heads: int, weight: Tensor, bias: Tensor, *out: Tensor) -> Parameters:
+    """The parameters of a fused function: one weight and bias for query, key and value, and those of the output."""
+    apart, added = (None, None, None), (None, None)
+    return function_parameters(
+        width, heads, weight, apart, bias, added, False, (out[0], out[1]), separate=False
+    )
 
 
 @torch.no_grad()

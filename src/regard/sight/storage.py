@@ -45,21 +45,21 @@ def save_layers(layers: list[Layer], path: str | PathLike[str]) -> None:
         tensors[name] = tensor.detach().cpu().contiguous().clone()
         return name
 
-    told = []
+    described = []
     for layer in layers:
         call = layer.intact()
-        told.append(
+        described.append(
             {
                 "name": layer.name,
                 "query": put(call.query),
                 "key": put(call.key),
-                "mask": None if call.mask is None else _tell_mask(call.mask, call.extent, put),
-                "bias": None if call.bias is None else _tell_bias(call.bias, call, put),
-                "score": _tell_score(call.score, put),
+                "mask": None if call.mask is None else _describe_mask(call.mask, call.extent, put),
+                "bias": None if call.bias is None else _describe_bias(call.bias, call, put),
+                "score": _describe_score(call.score, put),
                 "scale": call.scale,
             }
         )
-    write_atomically(path, save(tensors, {"format": _FORMAT, "layers": json.dumps(told)}))
+    write_atomically(path, save(tensors, {"format": _FORMAT, "layers": json.dumps(described)}))
 
 
 def load_layers(path: str | PathLike[str]) -> list[Layer]:
@@ -73,19 +73,19 @@ def load_layers(path: str | PathLike[str]) -> list[Layer]:
     if about.get("format") != _FORMAT:
         raise RegardError(f"{path} holds tensors, but not what was seen of a model: save it with seen.save")
     try:
-        told = parse_json(about.get("layers", ""), "the list of its calls")
-        if not isinstance(told, list):
-            raise RegardError(f"its calls are a {type(told).__name__}, not a list")
+        described = parse_json(about.get("layers", ""), "the list of its calls")
+        if not isinstance(described, list):
+            raise RegardError(f"its calls are a {type(described).__name__}, not a list")
         tensors = load_tensors(path)  # each once, however often calls name it
-        return [Layer.of(_text(each["name"]), _call(each, tensors.__getitem__)) for each in told]
+        return [Layer.of(_text(each["name"]), _call(each, tensors.__getitem__)) for each in described]
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         known = isinstance(error, RegardError)
         said = str(error) if known else " ".join(f"{type(error).__name__} {error}".split())
         raise RegardError(f"{path} cannot be read as what was seen of a model: {said[:300]}") from None
 
 
-def _call(told: dict[str, Any], get: Get) -> Call:
-    query, key, scale = get(told["query"]), get(told["key"]), told["scale"]
+def _call(described: dict[str, Any], get: Get) -> Call:
+    query, key, scale = get(described["query"]), get(described["key"]), described["scale"]
     if not (query.is_floating_point() and key.is_floating_point()):
         raise RegardError(f"a query of {query.dtype} and a key of {key.dtype}: both are floats")
     if isinstance(scale, bool) or not isinstance(scale, int | float):
@@ -94,9 +94,9 @@ def _call(told: dict[str, Any], get: Get) -> Call:
     call = Call(
         query,
         key,
-        None if told["mask"] is None else _make_mask(told["mask"], get),
-        None if told["bias"] is None else _make_bias(told["bias"], get, heads),
-        _make_score(told["score"], get),
+        None if described["mask"] is None else _make_mask(described["mask"], get),
+        None if described["bias"] is None else _make_bias(described["bias"], get, heads),
+        _make_score(described["score"], get),
         scale,
     )
     queries, keys = call.extent.queries, call.extent.keys
@@ -111,7 +111,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _tell_mask(mask: Mask, extent: Extent, put: Put) -> dict[str, Any]:
+def _describe_mask(mask: Mask, extent: Extent, put: Put) -> dict[str, Any]:
     def count(number: Any) -> Any:
         return {"tensor": put(number)} if isinstance(number, Tensor) else number
 
@@ -128,19 +128,19 @@ def _tell_mask(mask: Mask, extent: Extent, put: Put) -> dict[str, Any]:
         case m._Documents():
             return {"documents": [put(mask.keys), put(mask.queries)]}
         case m._And():
-            return {"and": [_tell_mask(mask.a, extent, put), _tell_mask(mask.b, extent, put)]}
+            return {"and": [_describe_mask(mask.a, extent, put), _describe_mask(mask.b, extent, put)]}
         case m._Or():
-            return {"or": [_tell_mask(mask.a, extent, put), _tell_mask(mask.b, extent, put)]}
+            return {"or": [_describe_mask(mask.a, extent, put), _describe_mask(mask.b, extent, put)]}
         case m._Not():
-            return {"not": _tell_mask(mask.mask, extent, put)}
+            return {"not": _describe_mask(mask.mask, extent, put)}
     return {"keep": put(mask.dense(extent.queries, extent.keys, device=extent.device))}
 
 
-def _make_mask(told: dict[str, Any], get: Get) -> Mask:
+def _make_mask(described: dict[str, Any], get: Get) -> Mask:
     def count(number: Any) -> Any:
         return get(number["tensor"]) if isinstance(number, dict) else number
 
-    match told:
+    match described:
         case {"causal": offset}:
             return m.causal(offset=offset)
         case {"window": [size, offset]}:
@@ -161,10 +161,10 @@ def _make_mask(told: dict[str, Any], get: Get) -> Mask:
             return ~_make_mask(inner, get)
         case {"keep": name}:
             return m.keep(get(name))
-    raise RegardError(f"a mask described as {told} is not known to this version")
+    raise RegardError(f"a mask described as {described} is not known to this version")
 
 
-def _tell_bias(bias: Bias, call: Call, put: Put) -> dict[str, Any]:
+def _describe_bias(bias: Bias, call: Call, put: Put) -> dict[str, Any]:
     if isinstance(bias, ALiBi):
         return {"alibi": bias.heads}
     if isinstance(bias, RelativeBuckets):
@@ -173,34 +173,40 @@ def _tell_bias(bias: Bias, call: Call, put: Put) -> dict[str, Any]:
     return {"tensor": put(matrix)}  # type: ignore[arg-type]
 
 
-def _make_bias(told: dict[str, Any], get: Get, heads: int) -> Bias:
-    if "alibi" in told:
-        if told["alibi"] != heads:
-            raise RegardError(f"ALiBi for {told['alibi']} heads, where there are {heads}")
+def _make_bias(described: dict[str, Any], get: Get, heads: int) -> Bias:
+    if "alibi" in described:
+        if described["alibi"] != heads:
+            raise RegardError(f"ALiBi for {described['alibi']} heads, where there are {heads}")
         return ALiBi(heads)
-    if "buckets" not in told:
-        return TensorBias(get(told["tensor"]))
-    table = get(told["buckets"])
-    if table.ndim != 2 or not table.is_floating_point() or type(told["far"]) is not int:
-        raise RegardError(f"buckets of shape {list(table.shape)} up to {told['far']!r}: a table is wanted")
-    made = RelativeBuckets(table.shape[1], buckets=table.shape[0], far=told["far"], two_way=told["two_way"])
+    if "buckets" not in described:
+        return TensorBias(get(described["tensor"]))
+    table = get(described["buckets"])
+    if table.ndim != 2 or not table.is_floating_point() or type(described["far"]) is not int:
+        raise RegardError(
+            f"buckets of shape {list(table.shape)} up to {described['far']!r}: a table is wanted"
+        )
+    made = RelativeBuckets(
+        table.shape[1], buckets=table.shape[0], far=described["far"], two_way=described["two_way"]
+    )
     made.table = nn.Parameter(table, requires_grad=False)
     return made
 
 
-def _tell_score(score: Score, put: Put) -> dict[str, Any]:
+def _describe_score(score: Score, put: Put) -> dict[str, Any]:
     name = type(score).__name__
     if name not in _SCORES:
         raise RegardError(f"a score of your own, {name}, cannot be saved: save its evidence instead")
     return {"name": name, "weights": {key: put(weight) for key, weight in score.named_parameters()}}
 
 
-def _make_score(told: dict[str, Any], get: Get) -> Score:
-    score = _SCORES[told["name"]]()
+def _make_score(described: dict[str, Any], get: Get) -> Score:
+    score = _SCORES[described["name"]]()
     own = dict(score.named_parameters())
-    for key, name in told["weights"].items():
+    for key, name in described["weights"].items():
         weight = get(name)
         if key not in own or not weight.is_floating_point():
-            raise RegardError(f"a {told['name']} score with {key}: it has {', '.join(own) or 'no weights'}")
+            raise RegardError(
+                f"a {described['name']} score with {key}: it has {', '.join(own) or 'no weights'}"
+            )
         setattr(score, key, nn.Parameter(weight, requires_grad=False))
     return score

@@ -8,7 +8,7 @@ from sight.explorer.written import cells, weights
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.sight.explorer import full_map, small_maps, tiles
+from regard.sight.explorer import full_map, tiles
 from regard.sight.explorer import session as session_module
 from regard.sight.explorer.payload import unpack
 from regard.sight.explorer.session import Session
@@ -25,7 +25,7 @@ def session() -> Session:
 
 @pytest.fixture
 def costly(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in (tiles, session_module, small_maps, full_map):
+    for each in (tiles, session_module, full_map):
         monkeypatch.setattr(each, "CHEAP", 300)
 
 

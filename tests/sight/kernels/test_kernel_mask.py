@@ -14,9 +14,10 @@ from regard import (
     keep,
     lengths,
     prefix,
+    watch,
     window,
 )
-from regard.sight.kernels.kernel_mask import obstacle
+from regard.sight.kernels.kernel_mask import choose_backend, obstacle
 from regard.sight.selection import select
 
 
@@ -65,3 +66,13 @@ def test_alibi_is_supported_by_its_slopes() -> None:
     assert obstacle(call(bias=ALiBi(4))) is None
     assert obstacle(call(bias=ALiBi(4).shifted(3))) is None
     assert obstacle(select(call(bias=ALiBi(4)), heads=1)) is None
+
+
+def test_a_layer_says_where_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.sight.kernels.kernel_mask.TRITON_INTERPRETED", False)
+    model = torch.nn.MultiheadAttention(8, 2, batch_first=True, device="cpu")
+    x = torch.randn(1, 5, 8, device="cpu")
+    with watch(model) as seen:
+        model(x, x, x, need_weights=False)
+    assert str(seen[0].explain()) == "strips: the call is on the cpu, kernels run on CUDA"
+    assert choose_backend(seen[0].intact()).way == "strips"

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard import ALiBi, Call, causal, documents, keep, lengths, weigh, window
 from regard.sight import evidence, measures
-from regard.sight.kernels.backend import choose_backend
+from regard.sight.kernels.kernel_mask import choose_backend
 from regard.sight.selection import select
 
 pytestmark = pytest.mark.triton

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard import ALiBi, Call, causal, documents, lengths, watch, window
-from regard.sight import evidence, logsumexp
+from regard.sight import evidence, interpose
 from regard.sight.kernels.kernel_mask import kernel_call
 from regard.sight.kernels.tilings import EvidenceTiling
 from regard.sight.layer import Layer
@@ -108,7 +108,7 @@ def test_nan_that_is_looked_at_is_told() -> None:
 
 def test_the_forward_pass_tells_it_and_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        logsumexp._OPERATORS, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None
+        interpose._OPERATORS, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None
     )
     dtype = torch.float16 if torch.get_default_device().type == "cuda" else torch.float32
 

@@ -26,7 +26,7 @@ from regard.sight.explorer.example import Example, Picture
 from regard.sight.explorer.page_html import embed
 from regard.sight.explorer.payload import PayloadArray, gzipped, halves, mark_nan, pack, singles, small
 from regard.sight.explorer.session import Session
-from regard.sight.explorer.small_maps import small_maps
+from regard.sight.explorer.tiles import small_maps
 
 _MAX_PAIRS = 1 << 28  # weights of a layer that may become maps, or pairs that are masked one by one
 

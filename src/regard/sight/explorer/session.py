@@ -20,8 +20,7 @@ from regard.sight.evidence import rectangle, summarise
 from regard.sight.explorer.example import Change, Example, Panel, Picture, Subject, Touched
 from regard.sight.explorer.full_map import CHEAP, FullMapCache, Head, cost, kept_level
 from regard.sight.explorer.payload import PayloadArray, halves, mark_nan, pack, singles, small
-from regard.sight.explorer.small_maps import small_maps
-from regard.sight.explorer.tiles import TILE, MapTile, Place, allowed, sample, sampled_tile, tile
+from regard.sight.explorer.tiles import TILE, MapTile, Place, allowed, sample, sampled_tile, small_maps, tile
 from regard.sight.selection import part, positions
 
 TOUCHED = 8  # changed examples that stay open

@@ -1,7 +1,7 @@
-"""Tiles: the map of a head at any level, computed when it is looked at.
+"""Maps as the page shows them: tiles of one head at any level, and small maps of all heads of a layer.
 
-What is cheap is exact at once. What is not is first answered from some queries of each band, every one of them exactly,
-and then by one pass over the whole head, which is kept.
+What is cheap is exact at once. A costly tile is first computed from some queries of each band, every one of them exactly,
+and then by one pass over the whole head, which is cached.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,14 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.attention.reach import pad_axes
 from regard.errors import RegardError
-from regard.sight.evidence import ask
+from regard.sight.evidence import Pooling, Question, Summing, ask
 from regard.sight.explorer.full_map import CHEAP, Blocking, Cells, FullMap, cells, cost
 from regard.sight.explorer.payload import mark_nan
 from regard.sight.selection import part
+from regard.sight.strips import Strip
 
 TILE = 256
+MEASURES = ("entropy", "distance", "sink", "previous", "peak")
 _TRIES = 3  # positions of a cell, along each axis, at which the mask is asked
 
 
@@ -114,6 +116,16 @@ def allowed(call: Call, rows: Tensor, columns: Tensor) -> Bool[Tensor, "n r c"] 
     return found.expand(*call.query.shape[:-2], len(rows), len(columns)).reshape(-1, len(rows), len(columns))
 
 
+def open_cells(
+    call: Call, rows: Tensor, columns: Tensor, size: tuple[int, ...]
+) -> Bool[Tensor, "n h w"] | None:
+    """Which cells have a pair that may look among these positions, as many in each cell; None for all cells."""
+    open_, (high, wide) = allowed(call, rows, columns), size
+    if open_ is None:
+        return None
+    return rearrange(open_, "n (h i) (w j) -> n h w (i j)", h=high, w=wide).any(-1)
+
+
 def _computed(call: Call, place: Place, queries: range, keys: range, whole: FullMap | None) -> Cells:
     if whole is None:
         asked = part(call, queries)
@@ -157,20 +169,15 @@ def _hidden(call: Call, place: Place, mass: Tensor) -> Tensor | None:
     """Cells that got nothing and whose corners and middles are masked. Single pairs are exact."""
     if (call.mask is None and call.bias is None) or bool((mass > 0).all()):
         return None
-    rows, high = _tried(place.queries(call), place.down)
-    columns, wide = _tried(place.keys(call), place.across)
-    open_ = allowed(call, rows.to(mass.device), columns.to(mass.device))
-    if open_ is None:
-        return None
-    seen = rearrange(open_.any(0), "(h high) (w wide) -> h w (high wide)", high=high, wide=wide).any(-1)
-    return ~seen & (mass == 0)
+    rows, columns = _tried(place.queries(call), place.down), _tried(place.keys(call), place.across)
+    open_ = open_cells(call, rows.to(mass.device), columns.to(mass.device), mass.shape)
+    return None if open_ is None else ~open_.any(0) & (mass == 0)
 
 
-def _tried(positions: range, level: int) -> tuple[Tensor, int]:
-    tries = min(_TRIES, 1 << level)
-    offsets = torch.linspace(0, (1 << level) - 1, tries).long()
+def _tried(positions: range, level: int) -> Tensor:
+    offsets = torch.linspace(0, (1 << level) - 1, min(_TRIES, 1 << level)).long()
     starts = torch.arange(positions.start, positions.stop, 1 << level)
-    return (starts[:, None] + offsets).clamp_max(positions.stop - 1).flatten(), tries
+    return (starts[:, None] + offsets).clamp_max(positions.stop - 1).flatten()
 
 
 def _covered(what: str, number: int, level: int, positions: int) -> range:
@@ -183,3 +190,85 @@ def _covered(what: str, number: int, level: int, positions: int) -> range:
             f"{what} {number} at level {level}: there are {positions} positions, {cells(positions, level)} cells"
         )
     return range(number * wide, min((number + 1) * wide, positions))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SmallMaps:
+    """The maps of all heads, NaN where no pair of a cell may look, and their measures by name, NaN where there is none.
+
+    Where weights are no numbers, both are +∞.
+    """
+
+    maps: Float[Tensor, "heads h w"]
+    measures: dict[str, Float[Tensor, " heads"]]
+    approximate: bool
+
+
+class _Distances(Question[dict[str, Tensor]]):
+    """How far queries at these positions look, and how much each looks at the position before its own."""
+
+    def __init__(self, call: Call, positions: Tensor) -> None:
+        entries = call.query.shape[:-2].numel()
+        self.positions, self.columns = positions, call.extent.columns
+        wide = torch.promote_types(call.query.dtype, torch.float32)
+        self.distance, self.previous, self.looking = (
+            torch.zeros(entries, dtype=wide, device=positions.device) for _ in range(3)
+        )
+
+    def take(self, strip: Strip) -> None:
+        positions, columns = self.positions[strip.rows], self.columns[strip.columns]
+        away = (positions[:, None] - columns).abs().to(strip.parts)
+        before = (columns == positions[:, None] - 1).to(strip.parts)
+        for total, chosen in ((self.distance, away), (self.previous, before)):
+            total[strip.entries] += ((strip.parts * chosen).sum(-1) * strip.share).sum(-1)
+        self.looking[strip.entries] += (strip.total > 0).sum(-1)
+
+    def answer(self) -> dict[str, Tensor]:
+        count = self.looking.clamp_min(1)
+        return {"distance": self.distance / count, "previous": self.previous / count}
+
+
+def small_maps(call: Call, size: int, *, cross: bool) -> SmallMaps:
+    """Maps of at most size × size cells, exact where that is cheap, otherwise from one query of each row of cells."""
+    queries, keys = call.extent.queries, call.extent.keys
+    rows = torch.arange(queries, device=call.extent.device)
+    if cost(call) > CHEAP and queries > size:
+        rows = sample(range(queries), -(-queries // size), 1).to(rows.device)
+    asked = call if len(rows) == queries else part(call, rows)
+    pooling, summing = Pooling(asked, size, size), Summing(asked)
+    distances = None if cross else _Distances(asked, rows + keys - queries)
+    ask(asked, pooling, summing, *([] if distances is None else [distances]))
+    summary, heads = summing.answer(), call.query.shape[:-2].numel()
+    looking = (summary.logsumexp != -torch.inf).reshape(heads, -1)
+
+    def mean(each: Tensor) -> Tensor:
+        each = each.reshape(heads, -1)
+        return torch.where(looking, each, 0.0).sum(-1) / looking.sum(-1).clamp_min(1)
+
+    received = summary.received.reshape(heads, -1)
+    measures = {
+        "entropy": mean(summary.entropy),
+        "sink": received[:, 0] / received.sum(-1).clamp_min(torch.finfo(received.dtype).tiny),
+        "peak": mean(summary.peak),
+        **({} if distances is None else distances.answer()),
+    }
+    unknown = received.new_full((heads,), torch.nan)
+    return SmallMaps(
+        maps=_hide(call, mark_nan(pooling.answer().reshape(heads, *pooling.cells.shape[-2:])), rows),
+        measures={name: mark_nan(measures[name]) if name in measures else unknown for name in MEASURES},
+        approximate=len(rows) < queries,
+    )
+
+
+def _hide(call: Call, maps: Float[Tensor, "heads h w"], rows: Tensor) -> Float[Tensor, "heads h w"]:
+    """NaN in cells that got nothing and whose corners and middles are masked."""
+    down, across = _tried_pooled(len(rows), maps.shape[-2]), _tried_pooled(call.extent.keys, maps.shape[-1])
+    open_ = open_cells(call, rows[down], across.to(rows.device), maps.shape[-2:])
+    return maps if open_ is None else maps.masked_fill(~open_ & (maps == 0), torch.nan)
+
+
+def _tried_pooled(positions: int, cells: int) -> Tensor:
+    """The first, middle and last position of each cell, as pooling deals them out."""
+    edges = torch.tensor([-(-cell * positions // cells) for cell in range(cells + 1)])
+    first, last = edges[:-1], edges[1:] - 1
+    return torch.stack([first, (first + last) // 2, last], -1).flatten()

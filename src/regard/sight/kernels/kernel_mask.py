@@ -1,6 +1,6 @@
 """A call as the evidence kernels take it: a band, ranges of queries and keys, document ids, ALiBi slopes.
 
-`obstacle` names what cannot be put that way; such calls are computed over strips.
+`obstacle` names what cannot be put that way; evidence of such calls is computed over strips (`choose_backend`).
 """
 
 import math
@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.attention import masks
 from regard.attention.biases import ALiBi, Bias, _Shifted
 from regard.attention.call import Call
+from regard.attention.kernels.triton_available import TRITON_INSTALLED, TRITON_INTERPRETED
 from regard.attention.masks import Mask
 from regard.attention.reach import Extent, Reach, pad_axes
 from regard.attention.scores import Additive, Dot, ScaledDot
@@ -104,6 +105,36 @@ def obstacle(call: Call) -> str | None:
     if leaves is None or sum(isinstance(_bare(leaf), masks._Documents) for leaf in leaves) > 1:
         return f"the mask {call.mask!r} is more than a band, lengths and documents"
     return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """What computes the evidence of a call, and why; made to be printed."""
+
+    way: Literal["kernels", "strips"]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.way}: {self.why}"
+
+
+def choose_backend(call: Call) -> Backend:
+    """What computes the evidence of a call. Depends on the call and on what is installed, on nothing else."""
+    if not within_reach(call.query):
+        return Backend(way="strips", why=f"the call is on the {call.query.device.type}, kernels run on CUDA")
+    if not TRITON_INSTALLED:
+        return Backend(
+            way="strips", why="Triton is not installed (the extra `triton`, or torch's CUDA build)"
+        )
+    in_the_way = obstacle(call)
+    if in_the_way is not None:
+        return Backend(way="strips", why=in_the_way)
+    return Backend(way="kernels", why="scores are made a tile at a time and never leave the chip")
+
+
+def within_reach(query: Tensor) -> bool:
+    """Whether kernels can run on the device of this tensor."""
+    return query.is_cuda or TRITON_INTERPRETED
 
 
 @torch.no_grad()

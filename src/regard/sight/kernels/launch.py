@@ -23,7 +23,7 @@ from regard.sight.kernels.tilings import (
     padded_width,
     tiling_of,
 )
-from regard.sight.kernels.top_bunches import sift_kernel
+from regard.sight.kernels.top_keys import sift_kernel
 
 CACHED = 16 * 2**20  # bytes of keys, of the 60 MB that the cache of an H200 holds
 FEW = 8  # top keys for which bunches are kept

@@ -21,8 +21,15 @@ from regard.sight.kernels.score_tiles import (
     summed,
     visible,
 )
-from regard.sight.kernels.top_bunches import halves, no_bunches, remember, store_bunches
-from regard.sight.kernels.top_list import insert, marked, store_list
+from regard.sight.kernels.top_keys import (
+    halves,
+    insert,
+    marked,
+    no_bunches,
+    remember,
+    store_bunches,
+    store_list,
+)
 
 
 @triton.jit

@@ -100,5 +100,4 @@ def _bytes(values: NDArray[np.generic]) -> NDArray[np.uint8]:
             f"an image of {values.dtype} from {numbers.min():g} to {numbers.max():g}: give whole numbers from 0 to "
             "255 or others from 0 to 1; undo a normalisation first"
         )
-    pixels: NDArray[np.uint8] = np.rint(numbers * (255 // highest)).astype(np.uint8)
-    return pixels
+    return np.rint(numbers * (255 // highest)).astype(np.uint8)

@@ -96,8 +96,7 @@ class Overlay(Drawing):
         """The levels of one grid over that many pixels."""
         part = Image.fromarray(levels(self.grids[index], self._top(index)).clip(0, 1).astype(np.float32))
         way = Image.Resampling.BILINEAR if self.smooth else Image.Resampling.NEAREST
-        spread: NDArray[np.float64] = np.asarray(part.resize((width, height), way), dtype=np.float64)
-        return spread
+        return np.asarray(part.resize((width, height), way), dtype=np.float64)
 
     def _size(self, page: float) -> tuple[int, int, int]:
         """The width and height of each picture, and how many are in a row."""

@@ -190,7 +190,11 @@ class TerminalTile:
         """The picture in at most so many columns, and each line of it filled up to them."""
         levels = pooled(self.levels, columns)
         if coloured:
-            rows = halves(self._small(columns) if self.pixels is not None else shade(levels))
+            pixels = shade(levels) if self.pixels is None else self.pixels
+            if pixels.shape[1] > columns:
+                size = (columns, len(levels))
+                pixels = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BOX))
+            rows = halves(pixels)
         else:
             pairs = _reduced(np.maximum, levels, 2, 1)
             rows = [[Segment("".join(shading(float(level)) for level in row))] for row in pairs]
@@ -203,12 +207,6 @@ class TerminalTile:
             after = columns - ahead - cell_len(caption)
             rows.append([Segment(" " * ahead + caption + " " * after, _DIM)])
         return rows
-
-    def _small(self, columns: int) -> NDArray[np.uint8]:
-        if self.pixels is None or self.pixels.shape[1] <= columns:
-            return self.pixels if self.pixels is not None else shade(self.levels)
-        size = (columns, pooled(self.levels, columns).shape[0])
-        return np.asarray(Image.fromarray(self.pixels).resize(size, Image.Resampling.BOX))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
