@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from regard.decoding.hypothesis import Hypothesis as Hypothesis
     from regard.decoding.hypothesis import beams as beams
     from regard.decoding.sampling import sample as sample
-    from regard.decoding.streaming import stream as stream
+    from regard.decoding.sampling import stream as stream
     from regard.errors import RegardError as RegardError
     from regard.errors import RegardWarning as RegardWarning
     from regard.models.captioner import Captioner as Captioner
@@ -137,8 +137,7 @@ _HOMES = {
     "decoding.forced": ["log_probabilities"],
     "decoding.decode": ["greedy"],
     "decoding.hypothesis": ["Hypothesis", "beams"],
-    "decoding.sampling": ["sample"],
-    "decoding.streaming": ["stream"],
+    "decoding.sampling": ["sample", "stream"],
     "errors": ["RegardError", "RegardWarning"],
     "models.captioner": ["Captioner", "CaptionerConfig", "RecurrentCaptioner", "RecurrentCaptionerConfig"],
     "models.classifier": ["Classifier", "ClassifierConfig"],

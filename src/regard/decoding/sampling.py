@@ -1,6 +1,7 @@
-"""Sampling: the next token drawn at random, as likely as the model finds it."""
+"""Sampling: the next token drawn at random, as likely as the model finds it. At once, or token by token (`stream`)."""
 
 import math
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.data.given import integers, number, whole
-from regard.decoding.decode import Limits, RowKeys, decode
+from regard.decoding.decode import Limits, RowKeys, SteppedDecode, check_model, decode, evaluating, per_row
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Choice, SingleSearch, best, permitted
 from regard.errors import RegardError
@@ -39,6 +40,43 @@ def sample(
     name = ("sample", temperature, top_k, top_p)
     found = decode(model, source, make, limits=limits, name=name, row_keys=row_keys(seed, numbers))
     return [text for (text,) in found]
+
+
+def stream(
+    model: AnyModel,
+    prompt: Any,
+    *,
+    limits: int,
+    seed: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    numbers: Int[Tensor, " 1"] | None = None,
+) -> Iterator[int]:
+    """The tokens that `sample` gives for a prompt of one row, each as soon as it is known; END is not among them."""
+    check_model(model)
+    per_row(limits, 1)
+    make = partial(SingleSearch, choose=drawing(temperature=temperature, top_k=top_k, top_p=top_p))
+    keys = row_keys(seed, numbers)
+    return _tokens(model, lambda: SteppedDecode(model, prompt, make, limits=limits, row_keys=keys))
+
+
+def _tokens(model: AnyModel, begin: Callable[[], SteppedDecode]) -> Iterator[int]:
+    with evaluating(model):
+        stepped = begin()
+    if len(stepped.texts) != 1:
+        raise RegardError(f"a stream of {len(stepped.texts)} prompts: give one, or use sample for many")
+    while True:
+        # Entered anew for every token: between two of them the caller has gradients and training mode as they were.
+        with evaluating(model):
+            going = stepped.step()
+        if going:
+            yield int(stepped.search.tokens)
+            continue
+        (text,) = stepped.texts[0]
+        if not text.finished:
+            yield text.tokens[-1]
+        return
 
 
 def row_keys(seed: int, numbers: Int[Tensor, " b"] | None = None) -> RowKeys:

@@ -13,8 +13,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.beam import beam
 from regard.decoding.decode import Limits, greedy
 from regard.decoding.forced import log_probabilities
-from regard.decoding.sampling import sample
-from regard.decoding.streaming import stream
+from regard.decoding.sampling import sample, stream
 from regard.errors import RegardError
 from regard.models.kind import Kind, Verb
 from regard.runs.inputs import Picture, Reader, Sound, TextReader, several
