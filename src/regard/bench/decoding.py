@@ -107,7 +107,7 @@ def regard_decoder(model: Any, device: str = "cpu") -> Decode:
 
 
 def stepwise(model: Any) -> Any:
-    """The model with a hook that does nothing: what needs Python at every step is not recorded."""
+    """The model with a hook that does nothing: what needs Python at every step is not captured."""
     model.register_forward_pre_hook(lambda *_: None)
     return model
 

@@ -111,7 +111,7 @@ class Sinusoidal(Positions):
     def _of(self, x: Tensor, offset: Offset) -> Tensor:
         if isinstance(offset, Placed):  # tokens are many, positions few
             return self(torch.arange(max(offset.end, 1), device=x.device)).to(x.dtype)[offset.places]
-        if not isinstance(offset, int) or torch.compiler.is_compiling() or recording(x):
+        if not isinstance(offset, int) or torch.compiler.is_compiling() or capturing(x):
             return super()._of(x, offset)
         last = offset + x.shape[-2]
         return self._first_rows(lambda positions: self(positions).to(x.dtype), last, x)[offset:last]
@@ -138,8 +138,8 @@ class FirstRows:
         return known[2]
 
 
-def recording(x: Tensor) -> bool:
-    """Whether a GPU records what is done to x: what it reads must then live as long as the record, as this table need not."""
+def capturing(x: Tensor) -> bool:
+    """Whether a CUDA graph is being captured on the GPU of x: what it reads must live as long as the graph, as this table need not."""
     return x.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
@@ -157,7 +157,7 @@ class Learned(Positions):
 
     def forward(self, positions: Int[Tensor, "*n"]) -> Float[Tensor, "*n width"]:
         """The rows of the table."""
-        if not (torch.compiler.is_compiling() or recording(positions)):
+        if not (torch.compiler.is_compiling() or capturing(positions)):
             first, last = span_of(positions)
             self._check(first, last + 1)
         return self.table[positions]

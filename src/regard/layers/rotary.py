@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from regard.data.given import vectors
 from regard.errors import RegardError
-from regard.layers.embedding import FirstRows, recording
+from regard.layers.embedding import FirstRows, capturing
 
 
 class Rotary(nn.Module):
@@ -30,7 +30,7 @@ class Rotary(nn.Module):
         x = vectors("x", x, axes=2)
         if x.shape[-1] != self.width:
             raise RegardError(f"Rotary was made for heads of width {self.width}, and got {x.shape[-1]}")
-        if isinstance(offset, Tensor) or torch.compiler.is_compiling() or recording(x):
+        if isinstance(offset, Tensor) or torch.compiler.is_compiling() or capturing(x):
             return turned(x, self._turns(numbers(x, offset), x.dtype))
         last = offset + x.shape[-2]
         table = self._first_rows(lambda positions: self._turns(positions, x.dtype), last, x)

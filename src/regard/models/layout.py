@@ -29,7 +29,7 @@ from regard.data.batches import (
 )
 from regard.data.given import instance, integers, told, vectors
 from regard.errors import RegardError
-from regard.layers.embedding import Embedding, Offset, Placed, recording
+from regard.layers.embedding import Embedding, Offset, Placed, capturing
 from regard.layers.pooling import AttentionPooling, mean_pooling
 
 Pooling = Literal["attention", "mean", "first"]
@@ -171,7 +171,7 @@ def readable(texts: Texts, embedding: Embedding, *, shortest: int = 0) -> Int[Te
     _same_device(tokens, embedding)
     if isinstance(texts, Sequences) and len(lengths) != len(tokens):
         raise RegardError(f"{len(tokens)} rows of tokens and {len(lengths)} lengths: one length a row")
-    if torch.compiler.is_compiling() or recording(tokens):
+    if torch.compiler.is_compiling() or capturing(tokens):
         return tokens
     on_host = tokens.device.type == "cpu"
     spans = Spans.of(tokens, lengths) if on_host or texts.spans is None else texts.spans
@@ -232,7 +232,7 @@ def readable_labels(batch: Labelled[Any], classes: int) -> Int[Tensor, " b"]:
     labels = integers("labels", labelled(batch).labels, 1)
     if len(labels) != len(batch.inputs):
         raise RegardError(f"{len(batch.inputs)} inputs and {len(labels)} labels: one label an input")
-    if torch.compiler.is_compiling() or recording(labels):
+    if torch.compiler.is_compiling() or capturing(labels):
         return labels
     on_host = labels.device.type == "cpu"
     least, most = span_of(labels) if on_host or batch.span is None else batch.span

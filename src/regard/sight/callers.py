@@ -159,7 +159,7 @@ def no_module(end: str, paths: Sequence[str]) -> str:
 
 
 def refuse_captured(name: str, device: torch.device) -> None:
-    """Raise if this call is being recorded into a graph, whose replays would not be seen."""
+    """Raise if this call is being captured into a CUDA graph, whose replays would not be seen."""
     if torch.compiler.is_compiling():
         raise RegardError(f"{name} is being compiled, and what runs inside a graph cannot be watched")
     if device.type == "cuda" and torch.cuda.is_current_stream_capturing():

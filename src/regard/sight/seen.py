@@ -201,7 +201,7 @@ class Seen:
             return ends[0]
         if not names:
             raise RegardError(
-                "no attention call was seen: the model ran outside `with watch(...)`, replayed a graph, or attends "
+                "no attention call was seen: the model ran outside `with watch(...)`, replayed a CUDA graph, or attends "
                 "in a way that is not watched (see docs/watching.md)"
             )
         shown = ", ".join(ends or names[:8]) + ("" if ends or len(names) <= 8 else f" … {len(names)} in all")

@@ -32,7 +32,7 @@ def why_unseen(model: nn.Module | None, wanted: Set[str], attended: Sequence[str
             if reason:
                 return f"{opening}: {reason}"
     return (
-        f"{opening}: it did not run inside `with watch(...)`, replayed a graph, or attends in a way that is not watched "
+        f"{opening}: it did not run inside `with watch(...)`, replayed a CUDA graph, or attends in a way that is not watched "
         "(docs/watching.md)"
     )
 
