@@ -33,7 +33,7 @@ from regard.sight.patch_sites import PatchSites
 
 _DOT = Dot()
 _SDPA = "scaled_dot_product_attention"
-_entered = local()  # the functions whose replacements this thread is in
+_entered = local()  # by function: whether this thread is inside its replacement
 
 
 def _function(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,7 +90,7 @@ def _sdpa(
 
 
 _aten = torch.ops.aten
-# Operators whose second output it is, and the index of the argument that requests it, if there is one.
+# Operators that return the log-sum-exp second, and the index of the argument that requests it, if any.
 _OPERATORS: dict[Any, int | None] = {
     _aten._scaled_dot_product_cudnn_attention.default: 4,
     _aten._scaled_dot_product_efficient_attention.default: 4,
@@ -168,7 +168,7 @@ def sdpa_call(
     scale: float | None,
     graph: bool = False,
 ) -> Call:
-    """The `Call` of torch's scaled_dot_product_attention, for gradients only with `graph`. Raises if there is none."""
+    """The `Call` of torch's scaled_dot_product_attention, detached unless `graph`. Raises if a Call cannot express it."""
     if query.is_nested or key.is_nested:
         raise RegardError("its query and key are nested tensors, of which torch alone knows the rows")
     mask: Mask | None = causal(offset=0) if is_causal else None

@@ -1,4 +1,4 @@
-"""One watched attention call, and everything that can be asked of it."""
+"""One watched attention call, and the evidence and measures of it."""
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field

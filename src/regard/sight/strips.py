@@ -162,7 +162,7 @@ class HeadStrip:
 
 
 def heads_together(call: Call, *, capacity: int = CAPACITY) -> Iterator[HeadStrip]:
-    """The weights of each batch entry, all heads side by side, in about `capacity` numbers at a time.
+    """The weights of each batch entry, all heads in one tensor, about `capacity` numbers at a time.
 
     A call without batch axes has one head.
     """

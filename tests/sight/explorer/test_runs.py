@@ -28,6 +28,7 @@ from regard.runs.answering import Labeller, Loaded
 from regard.runs.inputs import PictureReader
 from regard.sight.explorer.changed_model import Uncached
 from regard.sight.explorer.example import Change, Example, Picture, Text
+from regard.sight.explorer.full_map import Head
 from regard.sight.explorer.runs import example_of_run
 from regard.sight.explorer.session import TOUCHED, GoneError, Session
 from regard.sight.interventions import drop_heads, forbid, intervene
@@ -322,6 +323,16 @@ def test_only_the_last_few_touched_exhibits_stay_open() -> None:
     assert [told["id"] for told in session.manifest()["exhibits"]] == [0, *range(3, TOUCHED + 3)]
     with pytest.raises(GoneError, match="exhibit 1 was let go"):
         session.example(1)
+
+
+def test_full_maps_of_an_example_that_is_no_longer_open_are_dropped() -> None:
+    session, head = Session([example_of_run(sorter(), "one two")]), Head(1, 0, 0, 0)
+    session.touch(0, {"text": "two"}, [])
+    session.margins(1, 0, 0, [0], exact=True)
+    assert session.full_maps.known(head) is not None
+    for _ in range(TOUCHED):
+        session.touch(0, {"text": "two"}, [])
+    assert session.full_maps.known(head) is None
 
 
 def test_the_text_of_a_file_is_read(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from regard.sight.watch import watch
 
 CLASSES = 10  # shown of the likeliest
 _FIRST, _SECOND, _QUESTIONS = range(3)
-# Of two senses: whose vectors ask in a module. The same answer, unless it is a cross-attention.
+# By module of a model of two senses: the side of its queries, and of its keys unless it is a cross-attention.
 _ASKING = {"first": _FIRST, "second": _SECOND, "first_asks": _FIRST, "second_asks": _SECOND}
 
 

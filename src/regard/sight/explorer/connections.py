@@ -15,8 +15,8 @@ PATIENCE = 30.0  # seconds
 class Connection(H11Protocol):
     """HTTP/1.1 as uvicorn speaks it, with the two timeouts."""
 
-    _asking: float | None = None  # since when a request is waited for
-    _unread = 0  # bytes of an answer that lay there at the last look
+    _asking: float | None = None  # when the wait for a request began
+    _unread = 0  # bytes of the response in the buffer at the last check
     _looks: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""Showing: the explorer, open at an address of this machine until it is closed."""
+"""Serving the explorer from a thread of this process, until it is closed."""
 
 import secrets
 import socket

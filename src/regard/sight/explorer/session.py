@@ -1,7 +1,7 @@
 """The examples that are open in the explorer, and the answers to what the page asks about them.
 
-Answers are payloads of bytes (`payload.py`); the server only speaks HTTP around them. Long ones are first answered
-approximately, from some of the queries.
+Answers are bytes (`payload.py`), which the server sends. A costly answer is first computed from some of the queries, and
+is then approximate.
 """
 
 import threading

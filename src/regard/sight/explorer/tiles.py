@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MapTile:
-    """The cells of a tile; NaN where no pair may look, +∞ where a weight is no number."""
+    """The cells of a tile; NaN where every pair is masked, +∞ where a weight is NaN."""
 
     mass: Float[Tensor, "h w"]
     peak: Float[Tensor, "h w"]
@@ -194,9 +194,9 @@ def _covered(what: str, number: int, level: int, positions: int) -> range:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallMaps:
-    """The maps of all heads, NaN where no pair of a cell may look, and their measures by name, NaN where there is none.
+    """The maps of all heads, NaN in cells that are masked, and their measures by name, NaN where one does not apply.
 
-    Where weights are no numbers, both are +∞.
+    Where weights are NaN, both are +∞.
     """
 
     maps: Float[Tensor, "heads h w"]

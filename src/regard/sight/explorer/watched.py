@@ -82,7 +82,7 @@ def _layers(seen: "Seen") -> list[tuple[str, Layer]]:
 def _panel(name: str, layer: Layer, sides: Sequence[Side], rows: int, *, crossing: bool) -> Panel:
     queries, keys = layer.shape[-2:]
     query_side = _fitting(sides, queries)
-    # With both texts of one length, only the name can tell whose keys these are.
+    # If both texts have the same length, only the name of the module says which keys these are.
     ahead = crossing and ("cross" in name or queries != keys)
     key_side = _fitting(sides, keys, last=ahead)
 

@@ -1,1 +1,1 @@
-"""Evidence on a GPU: kernels that make the scores a tile at a time and keep only what was asked. They need Triton."""
+"""Evidence on a GPU: Triton kernels that compute the scores a tile at a time and keep only the evidence."""

@@ -251,10 +251,10 @@ def _grid(call: KernelCall, tall: int) -> tuple[int]:
 
 
 def _beside(call: KernelCall, others: Tensor) -> int:
-    """How many entries are gone over side by side, each from its longest rows to its shortest.
+    """How many entries are processed at the same time, each from its longest rows to its shortest.
 
-    The more there are, the shorter the last programs, for which the chip waits; but the `others` of all of them, which
-    programs loop over, should stay in the cache.
+    With more entries the last programs to run are shorter, so fewer processors are idle at the end. But the `others` that
+    the programs of all these entries loop over should fit into the cache.
     """
     if call.high is None:
         return 1

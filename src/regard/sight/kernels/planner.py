@@ -16,7 +16,7 @@ from regard.sight.kernels.kernel_mask import kernel_call
 def answer(
     call: Call, questions: Sequence[Question[Any]], level: Float[Tensor, "*batch q"] | None = None
 ) -> list[Question[Any]]:
-    """Answer what kernels can; return the questions that must go over strips.
+    """Answer what kernels can; return the questions that are left for the strips.
 
     When the log-sum-exp is known, one pass is enough for queries, keys and a map. Otherwise a pass over queries finds
     it, and one over keys follows. A map whose cells are not of whole tiles takes a pass of its own.

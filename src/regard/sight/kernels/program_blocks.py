@@ -68,7 +68,7 @@ class Block(NamedTuple):
 def owned(
     side, others, scoring, positions, beside, KEYS: tl.constexpr, TALL: tl.constexpr, SIZE: tl.constexpr
 ):
-    """The block of this program: TALL queries or, with KEYS, keys. `beside` entries are gone over side by side."""
+    """The block of this program: TALL queries or, with KEYS, keys. `beside` entries are processed at the same time."""
     blocks = tl.cdiv(side.count, TALL)
     together = tl.program_id(0) // (blocks * beside)
     rest = tl.program_id(0) % (blocks * beside)

@@ -173,7 +173,7 @@ def single_pass_kernel(
         cell = band + start // wide
     for part in tl.static_range(3):
         begin, end = part_of(start, open_start, open_stop, block.stop, part)
-        # A part that cannot be is left out, since each wants registers of its own.
+        # A part that cannot occur is not compiled, since each part takes registers.
         if (
             low is not None
             or (part == 1 and query_ids is None)

@@ -190,7 +190,7 @@ def overview(seen: Seen | Layer, *, cells: int = 24, entry: int = 0, title: str 
 
 
 def html(seen: Seen | Layer) -> str:
-    """The overview as HTML for a notebook; where there is none, the names of what was seen."""
+    """The overview as HTML for a notebook; if it cannot be drawn, the names of the calls and the reason."""
     try:
         return overview(seen)._repr_html_()
     except RegardError as error:

@@ -87,7 +87,7 @@ class Counting(Drawing):
         return table
 
     def _level(self, row: int, weight: float) -> float:
-        """A weight as part of the largest of its own sample: how many 4s and 2s share the mass is not the point."""
+        """A weight divided by the largest of its sample, so that samples with more 4s and 2s are not paler."""
         return weight / max(float(self.weights[row].max()), 1e-12)
 
     def _shares(self, row: int) -> Float[np.ndarray, " n"]:

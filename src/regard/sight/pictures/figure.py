@@ -1,4 +1,4 @@
-"""Pictures as figures of matplotlib, for those who arrange their own; it is an extra and loaded only here."""
+"""Pictures as matplotlib figures. matplotlib is an extra, imported only here."""
 
 from typing import TYPE_CHECKING, Any
 

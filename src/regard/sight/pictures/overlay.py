@@ -19,7 +19,7 @@ from regard.sight.pictures.scene import MARGIN, Drawing, Label, Mark, Pixels, Sc
 MAX_WORDS = 64  # words
 _PAGE, _LARGEST, _SEVERAL = 760.0, 360.0, 170.0  # widths: of a page, of a single picture, of one of several
 _TEXT, _SMALL, _GAP = 15.0, 10.5, 12.0
-_WIDE = 2.5  # how many times wider than high a picture is that has a row of its own
+_WIDE = 2.5  # width / height beyond which a picture takes a whole row
 _SHOWN = 720  # pixels along the longer edge
 _TINY = 64  # pixels along the longer edge, up to which they are shown as squares
 
@@ -47,7 +47,7 @@ class Overlay(Drawing):
 
     @property
     def wide(self) -> bool:
-        """Whether the image is so much wider than high that each picture has a row of its own."""
+        """Whether the image is so wide that each picture takes a whole row."""
         return self.image.shape[1] > _WIDE * self.image.shape[0]
 
     def scene(self) -> Scene:

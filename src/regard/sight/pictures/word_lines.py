@@ -102,7 +102,7 @@ class Lines(Drawing):
     ) -> Ribbon:
         weight = float(self.weights[h, query, key])
         level = min(1.0, weight / self.top)
-        # The heads of a word leave it side by side.
+        # The lines of different heads start next to each other.
         apart = min(2.6, 13 / len(self.heads)) * (h - (len(self.heads) - 1) / 2)
         behind = self.focus is not None and query != self.focus
         name = f"{self.heads[h]}: " if len(self.heads) > 1 else ""
