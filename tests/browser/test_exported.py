@@ -60,4 +60,4 @@ def test_pictures_and_sounds_are_in_it(made_of: Callable, visit: Open, exported:
 def test_several_exhibits_are_compared_in_one_file(visit: Open, exported: Export) -> None:
     made = visit(exported(text(20), text(20), at="view=compare"))
     made.page.get_by_text("of their mass differently").wait_for()
-    assert made.page.get_by_label("Example").count() == 2
+    assert made.page.get_by_label("Exhibit").count() == 2

@@ -100,7 +100,7 @@ def test_a_touched_exhibit_that_was_let_go_is_made_again(visit: Open, served: Se
     titles = made.page.evaluate(TITLES)
     assert len(set(titles)) == len(titles)
     first = next(title for title in titles if "encoder.1.attention: head 0 switched off" in title)
-    made.page.get_by_label("Example").select_option(label=first)
+    made.page.get_by_label("Exhibit").select_option(label=first)
     made.page.get_by_role("tab", name="Map").click()
     made.until_exact()
     assert "head 0 switched off" in made.page.locator(".touched").inner_text()
