@@ -32,7 +32,8 @@ from measuring import machine, peak_megabytes, spread
 from regard.bench.measuring import wait
 from regard.bench.training import Peer, Update, our_updates, peer_updates
 from regard.data.feeds import Corpus, PairFeed, tokenize_pairs
-from regard.data.records import Parallel, read_pairs
+from regard.data.records import read_pairs
+from regard.data.text_lines import Parallel
 from regard.data.tokenizer import Tokenizer
 from regard.models import transformer
 from regard.models.transformer import TransformerConfig

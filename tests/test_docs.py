@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 
 from regard.cli import main
-from regard.data.records import Parallel
+from regard.data.text_lines import Parallel
 from regard.models import KINDS, Kind
 from regard.runs.recipe import Recipe
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from regard.data.delimited import Column, Wanted
-from regard.data.records import read_records
+from regard.data.records import Column, Wanted, read_records
 from regard.data.text_lines import LONGEST, Dealing, Flaw, Policy, Report, dealing, flaw_of, matching
 from regard.errors import RegardError
 

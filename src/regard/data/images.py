@@ -25,11 +25,11 @@ from jaxtyping import Float, UInt8
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from regard.data.delimited import Column, Wanted
 from regard.data.file_access import grows_too_much
 from regard.data.files import Told, only_sound, read_each, read_one
 from regard.data.media_values import as_pixels
-from regard.data.records import rows_of_parquet
+from regard.data.records import Column, Wanted
+from regard.data.structured import rows_of_parquet
 from regard.data.text_lines import Flaw, Policy, Report, dealing
 from regard.errors import RegardError
 

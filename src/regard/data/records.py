@@ -1,29 +1,251 @@
-"""Records of files (TSV, CSV, TXT, JSONL, Parquet): pairs, texts and labelled texts.
+"""Records of files (TSV, CSV, TXT, JSONL, Parquet): pairs, texts and labelled texts, and which columns they are in.
 
-Nothing ever shifts a pair: what is dropped is dropped on both sides.
+Nothing ever shifts a pair: what is dropped is dropped on both sides. In TSV and TXT a record is a line; CSV is in
+data/quoted, JSONL and Parquet in data/structured.
+
+A first row is a header, by these rules in this order: columns are asked for by name; it has the usual names (such as
+`source` and `target`); all of its fields are names that columns commonly have, which the rows after it are not; some
+column holds numbers in every row but the first. Otherwise it is a row like any other. Where a table names its columns
+and neither the usual names nor those asked for are among them, reading stops and lists them: columns are never guessed.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, islice
 from pathlib import PurePath
-from typing import Any
 
-from regard.data.delimited import ROOM, Column, Fields, Note, Wanted, listed, place, rows_of_table
 from regard.data.text_lines import (
     LONGEST,
     Dealing,
     Flaw,
     LineProblem,
+    Parallel,
     Policy,
     Report,
     dealing,
     flaw_of,
     judged,
     matching,
+    read_parallel,
 )
 from regard.errors import RegardError
+
+Column = str | int  # a name, or a number counted from 1
+Fields = tuple[str, ...]
+
+# Words of which the names of columns are made: "id", "english", "source_text", "sentence1", "text_en" …
+_COUNTS = "id ids idx index no nr num number row line key uid guid uuid"
+_CONTENTS = """
+source src target tgt trg text texts sentence sentences phrase word words input output question answer prompt response
+translation translations original reference ref label labels class category sentiment topic tag tags rating stars score
+title body review comment content message description caption captions transcript transcription file files filename
+filepath path name image picture photo img audio sound wav recording url link language lang locale license credit
+attribution author user date time timestamp split speaker
+"""
+_LANGUAGES = """
+english french german spanish italian portuguese dutch russian chinese japanese korean arabic turkish polish czech
+ukrainian greek hebrew hindi swedish danish norwegian finnish hungarian romanian latin en fr de es it pt nl ru zh ja ko
+ar tr pl cs uk el he hi sv da fi hu ro la eng fra fre deu ger spa ita por nld rus zho jpn kor
+"""
+_NUMBERING = {*_COUNTS.split()}
+_WORDS = {*_NUMBERING, *_CONTENTS.split(), *_LANGUAGES.split()}
+_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The columns asked for; without a request, the usual names."""
+
+    usual: Fields  # such as ("source", "target")
+    columns: Sequence[Column] | None = None
+
+    def __post_init__(self) -> None:
+        if self.columns is None:
+            return
+        if isinstance(self.columns, str) or len(self.columns) != len(self.usual):
+            raise RegardError(
+                f"columns={self.columns!r}: give {len(self.usual)}, for {' and '.join(self.usual)}"
+            )
+        kinds = {type(column) for column in self.columns}
+        if kinds - {int, str} or len(kinds) > 1:
+            raise RegardError(f"columns={self.columns!r}: give either names or numbers")
+        if any(isinstance(column, int) and column < 1 for column in self.columns):
+            raise RegardError(f"columns={self.columns!r}: columns are counted from 1")
+
+    @property
+    def names(self) -> Fields | None:
+        """The columns asked for by name."""
+        if self.columns is None or isinstance(self.columns[0], int):
+            return None
+        return tuple(str(column) for column in self.columns)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The indices of the columns, from 0, when they have no names."""
+        if self.columns is None:
+            return tuple(range(len(self.usual)))
+        return tuple(int(column) - 1 for column in self.columns)
+
+    def among(self, path: str, present: Sequence[str]) -> tuple[int, ...]:
+        """The indices of the columns in a table whose columns have these names."""
+        if self.columns is not None and self.names is None:
+            if max(self.numbers) >= len(present):
+                raise RegardError(f"{path}: no column {max(self.numbers) + 1}, there are: {listed(present)}")
+            return self.numbers
+        found = [place(name, present) for name in self.names or self.usual]
+        if self.names is None and None in found:
+            if len(present) == len(self.usual) == 1:
+                return (0,)
+            raise RegardError(self.unsaid(path, present))
+        for name, at in zip(self.names or self.usual, found, strict=True):
+            if at is None:
+                raise RegardError(f"{path}: no column {name!r}, there are: {listed(present)}")
+        return tuple(at for at in found if at is not None)
+
+    def unsaid(self, path: str, present: Sequence[str]) -> str:
+        """The error for columns that were not chosen, with an example of how to."""
+        useful = [name for name in present if name.strip() and not set(_words(name)) <= _NUMBERING]
+        chosen = ",".join((useful if len(useful) >= len(self.usual) else list(present))[: len(self.usual)])
+        setting = f"[{chosen}]" if len(self.usual) > 1 else chosen
+        return (
+            f"{path}: it has the columns {listed(present)}; say which to take as {' and '.join(self.usual)}, such as "
+            f"data.column{'s' * (len(self.usual) > 1)}={setting} (for evaluate: --columns {chosen})"
+        )
+
+
+def is_header(first: Sequence[str], following: Sequence[Sequence[str]], wanted: Wanted) -> bool:
+    """Whether the first row of a table names its columns; the rule is at the top of this file."""
+    if wanted.names is not None or all(place(name, first) is not None for name in wanted.usual):
+        return True
+    if _are_names(first) and not (following and all(map(_are_names, following))):
+        return True
+    fields = [field.strip() for field in first]
+    if any(map(_NUMBER.fullmatch, fields)):
+        return False
+    return any(field and holds_numbers(following, at) for at, field in enumerate(fields))
+
+
+def holds_numbers(rows: Sequence[Sequence[str]], column: int) -> bool:
+    """Whether there are some rows, and numbers in this column of all."""
+    values = [row[column].strip() if column < len(row) else "" for row in rows]
+    return len(values) > 1 and all(map(_NUMBER.fullmatch, values))
+
+
+def place(name: str, present: Sequence[str]) -> int | None:
+    """The index of a name: as it is, else in other letters or with space around it, else inside a nested column."""
+    plain = name.strip().casefold()
+    folded = [other.strip().casefold() for other in present]
+    for matches in (
+        [other == name for other in present],
+        [other == plain for other in folded],
+        [other.endswith(f".{plain}") for other in folded],
+    ):
+        found = [at for at, same in enumerate(matches) if same]
+        if len(found) > 1:
+            raise RegardError(
+                f"{len(found)} columns are called {name!r}, among {listed(present)}: give numbers"
+            )
+        if found:
+            return found[0]
+    return None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message, and no more than a line of them."""
+    return ", ".join(repr(name[:40]) for name in names[:12]) + (" …" if len(names) > 12 else "")
+
+
+def _are_names(row: Sequence[str]) -> bool:
+    """Whether all fields but the empty ones are names of columns, no two of them the same."""
+    filled = [field.strip().casefold() for field in row if field.strip()]
+    return len({*filled}) == len(filled) > 0 and all({*_words(field)} <= _WORDS for field in filled)
+
+
+def _words(field: str) -> list[str]:
+    """The words of a name, without a number at their ends: sentence1, source_text."""
+    return [word.rstrip("0123456789") or word for word in re.split(r"[\W_]+", field.casefold()) if word]
+
+
+ROOM = 10  # a line holds several fields, escaped, and fields that are not read
+_HEAD = 20  # rows that are looked at to tell a header and the separator
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+
+Row = list[str] | Flaw
+Note = Callable[[str], None]  # called with how a file was read
+
+
+def rows_of_table(
+    path: str, wanted: Wanted, *, quoted: bool, limit: int, note: Note
+) -> Iterator[tuple[int, Fields | Flaw]]:
+    """Line numbers, each with the wanted fields or why there are none."""
+    from regard.data.quoted import quoted_records, separator_of  # which need the columns that are wanted
+
+    lines = judged(path, limit=ROOM * limit)
+    head = [*islice(lines, _HEAD)]
+    texts = [line for line in head if isinstance(line, str) and line.strip()]
+    separator = separator_of(path, texts, wanted) if quoted else "\t"
+    if not quoted and path.lower().removesuffix(".gz").endswith(".txt") and texts and "\t" not in texts[0]:
+        raise RegardError(
+            f"{path}: no tab in its first line: a .txt has one between its fields; two parallel files are given as "
+            "{source: …, target: …}"
+        )
+    all_lines = chain(head, lines)
+    records = quoted_records(path, all_lines, separator, ROOM * limit) if quoted else _split(all_lines)
+    first = [*islice(records, _HEAD)]
+    rows = [row for _, row in first if isinstance(row, list) and any(map(str.strip, row))]
+    header = bool(rows) and rows[0] is first[0][1] and is_header(rows[0], rows[1:], wanted)
+    numbers = _numbers(path, first, rows, wanted, header=header)
+    if rows:
+        note(_said(rows[0], numbers, header, separator if quoted else "\t"))
+    for number, row in chain(first[1:] if header else first, records):
+        yield number, row if isinstance(row, Flaw) else _chosen(row, numbers)
+
+
+def _numbers(
+    path: str, first: Sequence[tuple[int, Row]], rows: Sequence[list[str]], wanted: Wanted, *, header: bool
+) -> tuple[int, ...]:
+    """The indices of the wanted columns."""
+    if header:
+        return wanted.among(path, rows[0])
+    if wanted.names is not None:
+        row = first[0][1] if first else None
+        if isinstance(row, Flaw):
+            raise RegardError(f"{path}:1: the header is {row.what}, stopped there")
+        raise RegardError(f"{path}: empty, a header with {listed(wanted.names)} is wanted")
+    if wanted.columns is None and rows and len(rows[0]) > len(wanted.usual):
+        for number, name in zip(wanted.numbers, wanted.usual, strict=True):
+            if name != "label" and holds_numbers(rows, number):
+                others = [str(n + 1) for n in range(len(rows[0])) if not holds_numbers(rows, n)]
+                chosen = ",".join(others[: len(wanted.usual)])
+                raise RegardError(
+                    f"{path}: column {number + 1} of {len(rows[0])} holds numbers alone, as in {listed(rows[0])}; say which "
+                    f"columns are {' and '.join(wanted.usual)}, such as data.columns=[{chosen}] (for evaluate: --columns {chosen})"
+                )
+    return wanted.numbers
+
+
+def _chosen(row: list[str], numbers: Sequence[int]) -> Fields | Flaw:
+    if not any(map(str.strip, row)):
+        return Flaw("empty", "empty")
+    if max(numbers) >= len(row):
+        return Flaw("missing column", f"no column {max(numbers) + 1}, there are {len(row)}")
+    return tuple(row[n] for n in numbers)
+
+
+def _said(first: Sequence[str], numbers: Sequence[int], header: bool, separator: str) -> str:
+    cut = f", separated by {SEPARATORS[separator]}" if separator == ";" else ""
+    if header:
+        names = " and ".join(repr(first[number]) for number in numbers)
+        return f"columns {names}; the first line is a header{cut}"
+    columns = " and ".join(str(number + 1) for number in numbers)
+    return f"columns {columns} of {len(first)}; the first line is no header{cut}"
+
+
+def _split(lines: Iterator[str | Flaw]) -> Iterator[tuple[int, Row]]:
+    for number, line in enumerate(lines, start=1):
+        yield number, line if isinstance(line, Flaw) else line.split("\t")
+
 
 FORMATS = (".tsv", ".csv", ".txt", ".jsonl", ".parquet")
 
@@ -52,156 +274,18 @@ def read_records(
         case ".csv":
             return rows_of_table(path, wanted, quoted=True, limit=limit, note=note)
         case ".jsonl":
-            return _objects(path, wanted, limit, note)
+            from regard.data.structured import rows_of_jsonl
+
+            return rows_of_jsonl(path, wanted, limit=limit, note=note)
         case ".parquet":
-            return _parquet(path, wanted, note)
+            from regard.data.structured import texts_of_parquet
+
+            return texts_of_parquet(path, wanted, note)
         case _:
             raise RegardError(
                 f"{path}: unknown kind of file; known are {', '.join(FORMATS)}, all but the last also with .gz, "
                 "and two parallel text files"
             )
-
-
-def _objects(path: str, wanted: Wanted, limit: int, note: Note) -> Iterator[tuple[int, Fields | Flaw]]:
-    """JSON objects (columns by name, also inside one another: `translation.en`) or arrays (by number), one a line."""
-    said = False
-    for number, line in enumerate(judged(path, limit=ROOM * limit), start=1):
-        value = line if isinstance(line, Flaw) else _parsed(line)
-        if isinstance(value, Flaw):
-            yield number, value
-            continue
-        if not said and isinstance(value, dict | list):
-            _say(path, value, wanted, note)
-            said = True
-        yield number, _fields_of(value, wanted)
-
-
-def _say(path: str, value: Any, wanted: Wanted, note: Note) -> None:
-    """Note which columns are taken, by the first record; stop if they were not chosen."""
-    if isinstance(value, list):
-        note(f"columns {' and '.join(str(number + 1) for number in wanted.numbers)} of arrays")
-        return
-    if wanted.columns is None:
-        wanted.among(path, [*_flat(value)])
-    note(f"columns {' and '.join(map(repr, wanted.names or wanted.usual))} of objects")
-
-
-def _parsed(line: str) -> Any:
-    if not line.strip():
-        return Flaw("empty", "empty")
-    try:
-        return json.loads(line, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        return Flaw("not JSON", f"not JSON ({str(error).splitlines()[0]})")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{name[:40]!r} is there twice")
-        found[name] = value
-    return found
-
-
-def _flat(value: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with what is in its objects beside it, as `outer.inner`."""
-    found: dict[str, Any] = {}
-    for name, each in value.items():
-        found |= (
-            {f"{name}.{part}": one for part, one in each.items()} if isinstance(each, dict) else {name: each}
-        )
-    return found
-
-
-def _fields_of(value: Any, wanted: Wanted) -> Fields | Flaw:
-    if isinstance(value, dict):
-        if wanted.columns is not None and wanted.names is None:
-            return Flaw("missing column", f"an object has no numbered columns, there are: {listed([*value])}")
-        names = wanted.names or wanted.usual
-        if not all(name in value for name in names):
-            value = _flat(value)
-            present = [*value]
-            try:
-                places = [place(name, present) for name in names]
-            except RegardError as error:
-                return Flaw("missing column", str(error))
-            for name, at in zip(names, places, strict=True):
-                if at is None:
-                    return Flaw("missing column", f"no column {name!r}, there are: {listed(present)}")
-            return _texts([value[present[at]] for at in places if at is not None], names)
-        return _texts([value[name] for name in names], names)
-    if isinstance(value, list) and wanted.names is None:
-        if max(wanted.numbers) >= len(value):
-            return Flaw("missing column", f"no column {max(wanted.numbers) + 1}, there are {len(value)}")
-        return _texts([value[n] for n in wanted.numbers], [str(n + 1) for n in wanted.numbers])
-    return Flaw("not a record", f"a JSON {type(value).__name__} where an object is wanted")
-
-
-def _parquet(path: str, wanted: Wanted, note: Note) -> Iterator[tuple[int, Fields | Flaw]]:
-    for number, (names, row) in enumerate(rows_of_parquet(path, wanted, together=1024), start=1):
-        if number == 1:
-            note(f"columns {' and '.join(map(repr, names))}")
-        yield number, _texts(row, names)
-
-
-def rows_of_parquet(
-    path: str, wanted: Wanted, *, together: int
-) -> Iterator[tuple[Sequence[str], Sequence[Any]]]:
-    """The names of the columns that are wanted, and their values, row by row; so many are read at once."""
-    try:
-        from pyarrow import ArrowException, parquet  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    except ImportError:
-        raise RegardError(f"{path}: reading Parquet needs pyarrow: pip install 'regard[parquet]'") from None
-    try:
-        with parquet.ParquetFile(path) as file:
-            present = _columns_of(file.schema_arrow)
-            names = [present[number] for number in wanted.among(path, present)]
-            for batch in file.iter_batches(batch_size=together, columns=list(dict.fromkeys(names))):
-                for row in zip(*(_values(batch, name) for name in names), strict=True):
-                    yield names, row
-    except FileNotFoundError:
-        raise RegardError(f"{path}: no such file") from None
-    except (ArrowException, OSError) as error:
-        raise RegardError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from None
-
-
-def _columns_of(schema: Any) -> list[str]:
-    """The names of all columns; of a structure without bytes in it, which is no picture, those inside: `outer.inner`."""
-    names = []
-    for field in schema:
-        inside = [field.type.field(n).name for n in range(field.type.num_fields)] if _is_struct(field) else []
-        names += (
-            [field.name] if not inside or "bytes" in inside else [f"{field.name}.{name}" for name in inside]
-        )
-    return names
-
-
-def _is_struct(field: Any) -> bool:
-    return str(field.type).startswith("struct<") and "." not in field.name
-
-
-def _values(batch: Any, name: str) -> list[Any]:
-    if name in batch.schema.names:
-        return list(batch.column(name).to_pylist())
-    outer, _, inner = name.partition(".")
-    return [None if each is None else each[inner] for each in batch.column(outer).to_pylist()]
-
-
-def _texts(values: Sequence[Any], names: Sequence[str]) -> Fields | Flaw:
-    """Fields as text. A number or a truth may be a label; a null is an empty text."""
-    for value, name in zip(values, names, strict=True):
-        if value is not None and not isinstance(value, str | int | float):
-            return Flaw("not text", f"column {name!r} holds a {type(value).__name__}, not text")
-    return tuple("" if value is None else str(value) for value in values)
-
-
-@dataclass(frozen=True)
-class Parallel:
-    """Two text files, line n of one being line n of the other in another language; or two patterns for several each."""
-
-    source: str
-    target: str
 
 
 # A path says its format by its suffixes: .tsv, .csv, .txt, .jsonl (each also .gz) or .parquet. It may be a pattern.
@@ -220,13 +304,13 @@ def read_pairs(
     """Sources and targets, in the order of the file, or of several files.
 
     Columns are names or numbers from 1. Left out, they are `source` and `target` where the file has those names, and the
-    first two where it names none. Which first lines are headers: see data/delimited.
+    first two where it names none. Which first lines are headers: see data/records.
     """
     dealt = dealing("pair", policy, report)
     if isinstance(place, Parallel):
         if columns is not None:
             raise RegardError(f"columns={columns!r}: two parallel files have no columns")
-        return _parallel_files(place, dealt, limit)
+        return read_parallel(place, dealt, limit)
     return _pairs(place, Wanted(usual=("source", "target"), columns=columns), dealt, limit)
 
 
@@ -298,46 +382,3 @@ def _first_flaw(fields: Fields, names: Sequence[str], limit: int) -> Flaw | None
         if not text.strip():
             return Flaw("empty", f"{name}: empty")
     return None
-
-
-def _parallel_files(place: Parallel, dealt: Dealing, limit: int) -> Iterator[tuple[str, str]]:
-    sources, targets = matching(place.source), matching(place.target)
-    if len(sources) != len(targets):
-        raise RegardError(
-            f"{place.source} stands for {len(sources)} files and {place.target} for {len(targets)}: they are not parallel"
-        )
-    for source, target in zip(sources, targets, strict=True):
-        dealt.report.layouts[source] = f"line n is line n of {target}"
-        yield from _parallel(Parallel(source, target), dealt, limit)
-
-
-def _parallel(place: Parallel, dealt: Dealing, limit: int) -> Iterator[tuple[str, str]]:
-    files = (place.source, place.target)
-    counts = [0, 0]
-    for sides in zip_longest(judged(place.source, limit=limit), judged(place.target, limit=limit)):
-        counts = [count + (side is not None) for count, side in zip(counts, sides, strict=True)]
-        if counts[0] != counts[1]:
-            continue  # only the longer one goes on: it is counted to its end
-        source, target = (_filled(side) for side in sides)
-        if isinstance(source, str) and isinstance(target, str):
-            yield source, target
-            continue
-        if isinstance(source, Flaw):
-            dealt.drop(place.source, counts[0], source)
-        elif isinstance(target, Flaw):
-            dealt.drop(place.target, counts[1], target)
-    if counts[0] != counts[1]:
-        _unequal(files, counts, dealt)
-
-
-def _filled(side: str | Flaw | None) -> str | Flaw | None:
-    return Flaw("empty", "empty") if isinstance(side, str) and not side.strip() else side
-
-
-def _unequal(files: tuple[str, str], counts: Sequence[int], dealt: Dealing) -> None:
-    what = f"{files[0]} has {counts[0]} lines and {files[1]} has {counts[1]}"
-    if dealt.policy == "error":
-        raise RegardError(f'{what}: they are not parallel; the policy "skip" would drop what is over')
-    longer, over = files[counts[1] > counts[0]], abs(counts[0] - counts[1])
-    done = f"the last {over} of {longer} dropped"
-    dealt.report.note(LineProblem(longer, min(counts) + 1, what, done, "unequal line counts"), times=over)

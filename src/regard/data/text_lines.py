@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Literal
 
 from regard.data.file_access import Unpacked, opened
@@ -222,3 +223,55 @@ def matching(place: str | Sequence[str]) -> list[str]:
     if not found:
         raise RegardError(f"{place}: no file matches this pattern")
     return found
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Two text files, line n of one being line n of the other in another language; or two patterns for several each."""
+
+    source: str
+    target: str
+
+
+def read_parallel(place: Parallel, dealt: Dealing, limit: int) -> Iterator[tuple[str, str]]:
+    """The pairs of parallel files, or of several of them. What is dropped is dropped on both sides."""
+    sources, targets = matching(place.source), matching(place.target)
+    if len(sources) != len(targets):
+        raise RegardError(
+            f"{place.source} means {len(sources)} files and {place.target} means {len(targets)}: they are not parallel"
+        )
+    for source, target in zip(sources, targets, strict=True):
+        dealt.report.layouts[source] = f"line n is line n of {target}"
+        yield from _parallel(Parallel(source, target), dealt, limit)
+
+
+def _parallel(place: Parallel, dealt: Dealing, limit: int) -> Iterator[tuple[str, str]]:
+    files = (place.source, place.target)
+    counts = [0, 0]
+    for sides in zip_longest(judged(place.source, limit=limit), judged(place.target, limit=limit)):
+        counts = [count + (side is not None) for count, side in zip(counts, sides, strict=True)]
+        if counts[0] != counts[1]:
+            continue  # only the longer one goes on: it is counted to its end
+        source, target = (_filled(side) for side in sides)
+        if isinstance(source, str) and isinstance(target, str):
+            yield source, target
+            continue
+        if isinstance(source, Flaw):
+            dealt.drop(place.source, counts[0], source)
+        elif isinstance(target, Flaw):
+            dealt.drop(place.target, counts[1], target)
+    if counts[0] != counts[1]:
+        _unequal(files, counts, dealt)
+
+
+def _filled(side: str | Flaw | None) -> str | Flaw | None:
+    return Flaw("empty", "empty") if isinstance(side, str) and not side.strip() else side
+
+
+def _unequal(files: tuple[str, str], counts: Sequence[int], dealt: Dealing) -> None:
+    what = f"{files[0]} has {counts[0]} lines and {files[1]} has {counts[1]}"
+    if dealt.policy == "error":
+        raise RegardError(f'{what}: they are not parallel; the policy "skip" would drop what is over')
+    longer, over = files[counts[1] > counts[0]], abs(counts[0] - counts[1])
+    done = f"the last {over} of {longer} dropped"
+    dealt.report.note(LineProblem(longer, min(counts) + 1, what, done, "unequal line counts"), times=over)

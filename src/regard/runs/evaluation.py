@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.data.delimited import Column
-from regard.data.records import Parallel
-from regard.data.text_lines import Report
+from regard.data.records import Column
+from regard.data.text_lines import Parallel, Report
 from regard.errors import RegardError
 from regard.models.kind import Kind
 from regard.runs.answering import MediaDescriber, Translator

@@ -21,7 +21,7 @@ import numpy as np
 from regard import __version__
 from regard.data.file_access import read_text, write_atomically
 from regard.data.given import parse_json, parse_settings
-from regard.data.records import Parallel
+from regard.data.text_lines import Parallel
 from regard.errors import RegardError
 from regard.models.kind import Kind
 from regard.runs.folder import RunFolder

@@ -5,8 +5,7 @@ from typing import ClassVar, Literal
 
 from regard.data.augment import Jitter, SoundJitter
 from regard.data.given import Limited, limited
-from regard.data.records import Parallel
-from regard.data.text_lines import LONGEST
+from regard.data.text_lines import LONGEST, Parallel
 from regard.errors import RegardError
 
 MAX_STEPS = 1_000_000_000
@@ -60,7 +59,7 @@ class PairData(_FileData):
     train: Parallel | Files
     valid: Parallel | Files | None = None
     test: Parallel | Files | None = None
-    columns: tuple[str | int, str | int] | None = None  # of source and target; see data/delimited
+    columns: tuple[str | int, str | int] | None = None  # of source and target; see data/records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +90,7 @@ class LabelledData(_FileData):
     train: Files
     valid: Files | None = None
     test: Files | None = None
-    columns: tuple[str | int, str | int] | None = None  # of text and label; see data/delimited
+    columns: tuple[str | int, str | int] | None = None  # of text and label; see data/records
     held_out: float = limited(0.05, 0, 1)
 
 
@@ -116,7 +115,7 @@ class ImageData(_FileData):
     test: str | None = None
     size: tuple[int, int] = (32, 32)  # height and width that pictures are brought to
     channels: Literal[1, 3] = 3  # grey or RGB
-    columns: tuple[str | int, str | int] | None = None  # of file and label or caption; see data/delimited
+    columns: tuple[str | int, str | int] | None = None  # of file and label or caption; see data/records
     held_out: float = limited(0.05, 0, 1)
     jitter: Jitter = field(default_factory=Jitter)  # while training
 
@@ -144,7 +143,7 @@ class SoundData(_FileData):
     train: str
     valid: str | None = None
     test: str | None = None
-    columns: tuple[str | int, str | int] | None = None  # of file and label or text; see data/delimited
+    columns: tuple[str | int, str | int] | None = None  # of file and label or text; see data/records
     held_out: float = limited(0.05, 0, 1)
     jitter: SoundJitter = field(default_factory=SoundJitter)  # while training
 

@@ -16,8 +16,7 @@ from torch import nn
 
 from regard.data.batches import Feed, each_once
 from regard.data.file_access import write_atomically
-from regard.data.records import Parallel
-from regard.data.text_lines import Report
+from regard.data.text_lines import Parallel, Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
 from regard.models.protocols import Trains

@@ -11,8 +11,8 @@ from torch import nn
 
 from regard.data.feeds import PairFeed, tokenize_pairs
 from regard.data.numbers import Part, number_pairs
-from regard.data.records import Parallel, Place, read_pairs
-from regard.data.text_lines import Report
+from regard.data.records import Place, read_pairs
+from regard.data.text_lines import Parallel, Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.runs.answering import Translator
