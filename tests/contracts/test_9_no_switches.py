@@ -161,13 +161,14 @@ def another_optimised(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def another_thread(model: nn.Module) -> Iterator[None]:
     """One that decodes with a model of its own, watched, and without gradients."""
-    over, (other, _) = threading.Event(), translator()
+    over, (other, _), source = threading.Event(), translator(), pairs().source
+    decoded = 0
 
     def work() -> None:
-        with torch.no_grad(), watch(other), torch.device(device()):  # a default device is of one thread
-            greedy(other.eval(), pairs().source, limits=3)
-            while not over.is_set():
-                greedy(other, pairs().source, limits=3)
+        nonlocal decoded
+        with torch.no_grad(), watch(other):
+            while not decoded or not over.is_set():
+                decoded += len(greedy(other.eval(), source, limits=3))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -176,6 +177,7 @@ def another_thread(model: nn.Module) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+    assert decoded
 
 
 CONDITIONS: dict[str, Callable[[nn.Module], AbstractContextManager[Any]]] = {
@@ -299,10 +301,10 @@ def test_the_operators_of_torch_that_differ_are_these(name: str) -> None:
     with torch.no_grad() if on == "grad mode" else nullcontext():
         rnn.requires_grad_(on == "grad mode")
         found = padded(rnn, rows), packed(rnn, rows)
-    if torch.backends.mkldnn.is_available():  # it is oneDNN that differs
-        assert not torch.equal(plain[0], found[0])
     assert (plain[0] - found[0]).abs().max() < 1e-6
     assert torch.equal(plain[1], found[1])  # packed sequences, which our recurrent models read, do not
+    if torch.equal(plain[0], found[0]):
+        pytest.skip("this build of torch has no kernel of oneDNN that differs on this CPU")
 
 
 def test_a_backward_hook_of_torch_sums_the_gradients_of_its_module_first() -> None:
