@@ -32,6 +32,7 @@ PAIRS = [
     for n in range(40)
     for a, b in (("red", "house"), ("old", "tree"))
 ]
+SENTENCE = "the red house number 3"
 SMALL = {
     "tokens.size": 300,
     "model.width": 32,
@@ -97,27 +98,31 @@ def said(*arguments: object) -> None:
                 raise RuntimeError(wrong.getvalue()) from None
 
 
-def walks(folder: Path) -> dict[str, Walk]:
-    """Every walk, by its name."""
-    table = folder / "pairs.tsv"
+def train_on_pairs(folder: Path, number: int = 0) -> Path:
+    """`regard train translate`, a few updates on a few pairs; the folder of the run."""
+    table, out = folder / "pairs.tsv", folder / f"run-{number}"
     table.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), "utf-8")
     changes = [part for name, value in SMALL.items() for part in ("--set", f"{name}={value}")]
+    said("train", "translate", "--set", f"data.train={table}", *changes, "--out", out, "--device", "cpu")
+    return out
+
+
+def walk_greedily(run: Path) -> Walk:
+    """One sentence through `regard translate`, from text to text."""
+    return walked(lambda _: said("translate", run, SENTENCE, "--beam", 1, "--device", "cpu"))
+
+
+def walks(folder: Path) -> dict[str, Walk]:
+    """Every walk, by its name."""
     run = folder / "run-0"
-
-    def train(number: int) -> None:
-        out = folder / f"run-{number}"
-        said("train", "translate", "--set", f"data.train={table}", *changes, "--out", out, "--device", "cpu")
-
     x = torch.randn(2, 7, 32)
     heads = torch.randn(2, 4, 7, 8)
     module = MultiHeadAttention(32, 4).eval()
     return {
-        "regard train translate, from TSV to weights": walked(train),
-        "regard translate, greedy": walked(
-            lambda _: said("translate", run, "the red house number 3", "--beam", 1, "--device", "cpu")
-        ),
+        "regard train translate, from TSV to weights": walked(lambda number: train_on_pairs(folder, number)),
+        "regard translate, greedy": walk_greedily(run),
         "regard translate, beam 4": walked(
-            lambda _: said("translate", run, "the red house number 3", "--beam", 4, "--device", "cpu")
+            lambda _: said("translate", run, SENTENCE, "--beam", 4, "--device", "cpu")
         ),
         "regard look --export": walked(
             lambda _: said("look", run, "the red house", "--export", folder / "page.html", "--device", "cpu")
