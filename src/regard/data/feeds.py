@@ -59,19 +59,19 @@ class Corpus:
         self, samples: Sequence[int], *, before: int | None = None, after: int | None = None
     ) -> Sequences:
         """These samples, filled up with PAD; a token before and one after each where given."""
-        if not len(samples):
-            raise RegardError("a batch of no sequences")
-        rows = np.asarray(samples, np.int64)
-        return cut(self.tokens, self.starts[rows], self.lengths[rows], before=before, after=after)
+        return cut(self.tokens, *self._places(samples), before=before, after=after)
 
     def packed(
         self, samples: Sequence[int], *, before: int | None = None, after: int | None = None
     ) -> Packed:
         """These samples end to end; a token before and one after each where given."""
+        return cut_packed(self.tokens, *self._places(samples), before=before, after=after)
+
+    def _places(self, samples: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if not len(samples):
             raise RegardError("a batch of no sequences")
         rows = np.asarray(samples, np.int64)
-        return cut_packed(self.tokens, self.starts[rows], self.lengths[rows], before=before, after=after)
+        return self.starts[rows], self.lengths[rows]
 
 
 def cut(

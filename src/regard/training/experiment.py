@@ -140,7 +140,8 @@ class _Experiment:
         self.recipe = anchored(recipe)  # with paths that are found from here
         self.lender = "" if recipe.init is None else recipe.init.run  # as the recipe calls it
         self.run, self.world, self.interruption = run, world, interruption
-        self.say, self.changed = say if world.first else _unheard, changed
+        self.say: Say = say if world.first else lambda message: None  # the first process alone reports
+        self.changed = changed
 
     def go(self, observers: Watchers, *, resume: bool = False) -> Finished:
         """Read, build, train, test, write it all down."""
@@ -158,7 +159,7 @@ class _Experiment:
             prepared.train,
             recipe.training,
             folder=run.path,
-            evaluate=lambda each: _numbers(prepared.validate(each)),
+            evaluate=lambda each: {metric.name: metric.value for metric in prepared.validate(each)},
             observers=observers(run) if world.first else (),
             seed=recipe.seed,
             device=world.device,
@@ -260,10 +261,6 @@ def _lent(recipe: Recipe, say: Say, *, name: str) -> dict[str, Tokenizer]:
     return {"source": found[side]} if side in found else {}  # of one text there is one vocabulary
 
 
-def _unheard(message: str) -> None:
-    """Only the first process speaks."""
-
-
 def _facts(model: nn.Module, outcome: Outcome, seconds: float) -> Mapping[str, object]:
     """What a reader of the model card wants to know about the training."""
     return {
@@ -272,10 +269,6 @@ def _facts(model: nn.Module, outcome: Outcome, seconds: float) -> Mapping[str, o
         "weights": outcome.kind,
         "minutes": round(seconds / 60, 1),
     }
-
-
-def _numbers(metrics: Sequence[Metric]) -> dict[str, float]:
-    return {metric.name: metric.value for metric in metrics}
 
 
 def resumed_recipe(run: RunFolder, changes: Sequence[str]) -> tuple[Recipe, Mapping[str, tuple[Any, Any]]]:
