@@ -72,11 +72,11 @@ if TYPE_CHECKING:
     from regard.models.convolutional import ConvolutionConfig as ConvolutionConfig
     from regard.models.counter import Counter as Counter
     from regard.models.counter import CounterConfig as CounterConfig
+    from regard.models.decoder_cache import KeyValueCache as KeyValueCache
     from regard.models.fusion import Fusion as Fusion
     from regard.models.fusion import FusionConfig as FusionConfig
     from regard.models.hearing import Hearing as Hearing
     from regard.models.hearing import HearingConfig as HearingConfig
-    from regard.models.keyvalue_cache import KeyValueCache as KeyValueCache
     from regard.models.kind import Kind as Kind
     from regard.models.language import LanguageConfig as LanguageConfig
     from regard.models.language import LanguageModel as LanguageModel
@@ -145,7 +145,7 @@ _HOMES = {
     "models.counter": ["Counter", "CounterConfig"],
     "models.fusion": ["Fusion", "FusionConfig"],
     "models.hearing": ["Hearing", "HearingConfig"],
-    "models.keyvalue_cache": ["KeyValueCache"],
+    "models.decoder_cache": ["KeyValueCache"],
     "models.kind": ["Kind"],
     "models.language": ["LanguageConfig", "LanguageModel"],
     "models.optimise": ["optimise"],

@@ -1,6 +1,10 @@
-"""Attention, computed well: zero what no query may look at, choose a kernel (`choose`), zero queries that look at nothing."""
+"""Attention, computed well: zero what no query may look at, choose a kernel (`choose`), zero queries that look at nothing.
 
-from dataclasses import dataclass
+`attend_beam` and `attend_static` do so over cached keys, and show observers the same call without a cache.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal, overload
 
 import torch
@@ -9,7 +13,7 @@ from torch import Tensor
 
 from regard.attention.biases import Bias
 from regard.attention.call import Call, zero_unseen
-from regard.attention.dispatch import dispatch, observers
+from regard.attention.dispatch import dispatch, observed, observers
 from regard.attention.kernels.additive import scores_of
 from regard.attention.kernels.additive_fused import fused_additive, obstacle
 from regard.attention.kernels.torch_kernels import (
@@ -22,9 +26,10 @@ from regard.attention.kernels.torch_kernels import (
 )
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.kernels.varlen import in_one_row, in_rows, intervals, intervals_refusal
+from regard.attention.kv_cache import BeamCache
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
-from regard.attention.scores import Additive, Score, share
+from regard.attention.scores import Additive, ScaledDot, Score, share
 from regard.attention.static_cache import StaticReach
 from regard.data.given import probability, vectors
 from regard.errors import RegardError
@@ -164,6 +169,66 @@ def compute(
         vector = call.score.vector if isinstance(call.score, Additive) else None
         mixed = written(scores_of(query, key, vector) * scale, value, bias, allowed, dropout)
     return _looked(mixed, reach)
+
+
+def attend_beam(
+    query: Float[Tensor, "rows h 1 d"], cache: BeamCache, score: Score, *, dropout: float = 0.0
+) -> Float[Tensor, "rows h 1 dv"]:
+    """What each row takes from its own keys in a cache that several rows share.
+
+    Observers are shown the keys of every row by themselves, as if they had been copied.
+    """
+
+    def together() -> Tensor:
+        slots, kept, newest = cache.slots, cache.kept, cache.newest
+        beside, reach = Call(slots.beside(query), kept.key, None, None, score), slots.reach
+        if newest is not None and isinstance(reach, StaticReach):
+            if isinstance(score, ScaledDot) and decode_kernel_fits(beside):
+                from regard.attention.kernels.decode_attention import decode_attention
+
+                return slots.apart(
+                    decode_attention(
+                        beside.query,
+                        kept.key,
+                        kept.value,
+                        added=reach.scores,
+                        filled=reach.filled,
+                        scale=score.factor(query.shape[-1]),
+                        newest=(newest.key, newest.value),
+                    )
+                )
+            slots.put(kept, newest)
+        return slots.apart(compute(beside, kept.value, reach, dropout=dropout, sanitised=True))
+
+    if not observed():
+        return together()
+    apart = cache.apart()
+    return _shown(Call(query, apart.key, None, None, score), apart.value, together, dropout)
+
+
+def attend_static(
+    call: Call, value: Float[Tensor, "s g k dv"], reach: StaticReach
+) -> Float[Tensor, "s h q dv"]:
+    """What each query takes from a memory of fixed size. Observers are shown the keys that are there."""
+
+    def whole() -> Tensor:
+        return compute(call, value, reach, sanitised=True)
+
+    if not observed():
+        return whole()
+    there = int(reach.filled.max())
+    return _shown(replace(call, key=call.key[..., :there, :]), value[..., :there, :], whole, 0.0)
+
+
+def _shown(call: Call, value: Tensor, computed: Callable[[], Tensor], dropout: float) -> Tensor:
+    """The output of a call as observers see it; `computed` if they leave it as it is."""
+
+    def proceed(asked: Call) -> tuple[Tensor, None]:
+        if asked is call:
+            return computed(), None
+        return compute(asked, value, asked.reach(), dropout=dropout), None
+
+    return dispatch(call, proceed)
 
 
 def _looked(mixed: Tensor, reach: Reach | None) -> Tensor:

@@ -8,9 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.attend import attend_within
+from regard.attention.attend import attend_beam, attend_static, attend_within
 from regard.attention.biases import Bias
-from regard.attention.cached_attention import attend_beam, attend_static
 from regard.attention.call import Call
 from regard.attention.kv_cache import BeamCache, KeyValue
 from regard.attention.masks import Mask, checked_mask

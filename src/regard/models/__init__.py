@@ -4,9 +4,9 @@ from regard.models.captioner import Captioner, CaptionerConfig, RecurrentCaption
 from regard.models.classifier import Classifier, ClassifierConfig
 from regard.models.convolutional import Convolution, ConvolutionConfig
 from regard.models.counter import Counter, CounterConfig
+from regard.models.decoder_cache import KeyValueCache
 from regard.models.fusion import Fusion, FusionConfig
 from regard.models.hearing import Hearing, HearingConfig
-from regard.models.keyvalue_cache import KeyValueCache
 from regard.models.kind import Kind
 from regard.models.kinds import KINDS
 from regard.models.labelling import Labelling

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from regard.attention.multihead import glorot
 from regard.data.batches import Sequences, Texts
 from regard.layers.blocks import EncoderBlock
-from regard.models.keyvalue_cache import KeyValueCache
+from regard.models.decoder_cache import KeyValueCache
 from regard.models.kind import Kind, configured
 from regard.models.layout import Layout, following, readable
 from regard.models.objective import WordLoss
