@@ -45,7 +45,7 @@ page:            ## check, test and build the page of the explorer (needs Node â
 	@cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
 
 clean:           ## remove the environment, the pictures and the runs
-	rm -rf $(VENV) bench cost pictures runs web/node_modules
+	rm -rf $(VENV) bench cost figures pictures runs web/node_modules
 
 # torch goes first: packages that depend on it must find the pinned build. A changed C kernel is built again.
 $(VENV)/core: pyproject.toml setup.py constraints.txt $(wildcard src/regard/attention/kernels/*.[ch])

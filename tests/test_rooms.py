@@ -13,6 +13,7 @@ PACKAGE = Path(regard.__file__).parent
 # From the top of the house to its foundations: a room may import those after it.
 ROOMS = [
     "cli",
+    "figures",
     "bench",
     "sight",
     "training",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from regard import attention as attention
     from regard import data as data
     from regard import decoding as decoding
+    from regard import figures as figures
     from regard import interop as interop
     from regard import layers as layers
     from regard import models as models
@@ -173,7 +174,18 @@ _HOMES = {
     "sight.watch": ["watch"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_ROOMS = ("attention", "data", "decoding", "interop", "layers", "models", "runs", "sight", "training")
+_ROOMS = (
+    "attention",
+    "data",
+    "decoding",
+    "figures",
+    "interop",
+    "layers",
+    "models",
+    "runs",
+    "sight",
+    "training",
+)
 __all__ = sorted(_HOME_OF)
 
 

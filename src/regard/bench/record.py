@@ -1,7 +1,6 @@
 """What is written down of a measurement: figures, tables, pictures, and what they depended on."""
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ import torch
 
 from regard.bench.measuring import machine
 from regard.bench.tables import Table
-from regard.errors import RegardError
+from regard.data.file_access import writable_folder
 from regard.runs.load import chosen_device
 from regard.sight.pictures.scene import Drawing
 
@@ -38,22 +37,13 @@ def begin(
 ) -> tuple[Setting, dict[str, object]]:
     """Check what would fail in the end, choose device and threads, and say what the run depends on."""
     chosen = str(chosen_device(device))
-    _check_folder(out)
+    writable_folder(out)
     if threads is not None:
         torch.set_num_threads(threads)
     setting = Setting(device=chosen, threads=torch.get_num_threads(), rounds=rounds, quick=quick)
     torch.manual_seed(0)
     command = shlex.join(["regard", *sys.argv[1:]])
     return setting, {"command": command, "device": setting.device, "rounds": rounds, **machine()}
-
-
-def _check_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RegardError(f"--out {out}: {error.strerror}; choose a folder that can be written to") from None
-    if not os.access(out, os.W_OK):
-        raise RegardError(f"--out {out}: it cannot be written to; choose another folder")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from regard.cli import (
     demo,
     evaluate,
     export,
+    figure,
     gallery,
     generate,
     info,
@@ -79,6 +80,10 @@ for verb, examples in (
     (bench.bench, bench.EXAMPLES),
 ):
     app.command(epilog=_examples(examples))(verb)
+# What follows the name of a figure, --help among it, is for the figure.
+app.command(epilog=_examples(figure.EXAMPLES), context_settings={"allow_interspersed_args": False})(
+    figure.figure
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -29,8 +29,10 @@ def gallery(
     """See attention: a sentence under every score and every mask, in the terminal and as PNG."""
     from rich.console import Console
 
+    from regard.data.file_access import writable_folder
+
     words = _words(sentence)
-    _make(out)
+    writable_folder(out)  # or refuse before anything is computed
     console = Console(highlight=False, markup=False)
     _introduce(console)
     show(console, words, out)
@@ -93,21 +95,6 @@ def _words(sentence: str) -> list[str]:
             f"--sentence has {len(words)} words, and the gallery shows at most {_MOST}: give fewer"
         )
     return words
-
-
-def _make(out: Path) -> None:
-    """The folder, tried before anything is computed."""
-    import tempfile
-
-    from regard.errors import RegardError
-
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=out).close()
-    except OSError as error:
-        raise RegardError(
-            f"--out {out} cannot be written to ({error.strerror}): choose another folder"
-        ) from error
 
 
 def _introduce(console: "Console") -> None:

@@ -17,6 +17,7 @@ import os
 import re
 import socket
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -291,3 +292,15 @@ def _holder(handle: int) -> str:
         return f"by process {int(said['process'])} on {str(said['machine'])[:80]} since {str(said['since'])[:20]}"
     except (OSError, ValueError, KeyError, TypeError):
         return "by another process"
+
+
+def writable_folder(out: Path) -> Path:
+    """The folder given as --out, made if it is missing; refused if nothing can be written there."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=out).close()
+    except OSError as error:
+        raise RegardError(
+            f"--out {out} cannot be written to ({error.strerror}): choose another folder"
+        ) from error
+    return out

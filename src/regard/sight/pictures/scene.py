@@ -249,29 +249,41 @@ def placed(rows: Sequence[Sequence[Scene]], top: float = 0.0) -> tuple[list[Mark
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Panels(Drawing):
-    """Pictures from top to bottom, their left edges in line."""
+class PictureGrid(Drawing):
+    """Pictures in rows and columns, under a common title; a row may be shorter than the others."""
 
-    parts: Sequence[Drawing]
+    rows: Sequence[Sequence[Drawing]]
     title: str = ""
     note: str = ""
 
     def __post_init__(self) -> None:
-        if not self.parts:
-            raise RegardError("a page without pictures: give at least one")
+        if not self.rows or not all(self.rows):
+            raise RegardError("a page, or a row of one, without pictures: give at least one")
 
     def scene(self) -> Scene:
-        """The pictures under a common title."""
+        """The pictures of a column start at one left edge."""
         marks, y, reach = head(self.title, self.note)
         start = y - 10 if self.title or self.note else 0.0  # each picture brings a margin
-        found, width, height = placed([[part.scene()] for part in self.parts], start)
+        found, width, height = placed([[part.scene() for part in row] for row in self.rows], start)
         return page(self.title, marks + found, max(width, reach + MARGIN), height)
 
     def terminal(self) -> RenderableType:
         """The pictures for a rich console, one after another."""
         heading = [Text(plain(self.title, 96), style="bold")] if self.title else []
         note = [Text(plain(self.note, 160), style="dim")] if self.note else []
-        return Group(*heading, *note, *(part.terminal() for part in self.parts))
+        return Group(*heading, *note, *(part.terminal() for row in self.rows for part in row))
+
+
+class Panels(PictureGrid):
+    """Pictures from top to bottom, their left edges in line."""
+
+    def __init__(self, *, parts: Sequence[Drawing], title: str = "", note: str = "") -> None:
+        super().__init__(rows=[[part] for part in parts], title=title, note=note)
+
+    @property
+    def parts(self) -> list[Drawing]:
+        """The pictures, from the top."""
+        return [part for (part,) in self.rows]
 
 
 def plain(text: str, limit: int = 16) -> str:

@@ -1,0 +1,38 @@
+"""Figures of the texts that teach attention, each computed or trained here.
+
+From Python `regard.figures.four_words()`, from the command line `regard figure four-words`. One file a figure,
+`<name>_figure.py`, with one function of the figure's name; imported when first used.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.figures.four_words_figure import four_words as four_words
+
+# By name, what a figure shows, in one sentence.
+FIGURES = {
+    "four-words": "softmax(QKᵀ/√d) V over four words, with every intermediate value",
+}
+
+
+def figure_function(name: str) -> Callable[..., Any]:
+    """The function that makes a figure; its keyword arguments are the figure's settings."""
+    if name not in FIGURES:
+        raise RegardError(f"{name!r} is no figure: one of {', '.join(FIGURES)}")
+    stem = name.replace("-", "_")
+    found: Callable[..., Any] = getattr(import_module(f"regard.figures.{stem}_figure"), stem)
+    return found
+
+
+def __getattr__(name: str) -> object:
+    if name.replace("_", "-") not in FIGURES:
+        raise AttributeError(f"module 'regard.figures' has no attribute {name!r}")
+    return figure_function(name.replace("_", "-"))
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *(name.replace("-", "_") for name in FIGURES)]
