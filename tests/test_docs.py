@@ -22,6 +22,7 @@ from PIL import Image
 
 from regard.cli import main
 from regard.data.text_lines import Parallel
+from regard.figures import FIGURES
 from regard.models import KINDS, Kind
 from regard.runs.recipe import Recipe
 
@@ -343,15 +344,28 @@ def test_every_picture_is_shown_and_small() -> None:
     shown = {
         Path(name).name for page in PAGES for name in re.findall(r"pictures/[\w-]+\.png", page.read_text())
     }
-    assert shown == {picture.name for picture in PICTURES.iterdir()}
-    assert all(picture.stat().st_size < 150_000 for picture in PICTURES.iterdir())
+    assert shown == {picture.name for picture in PICTURES.glob("*.png")}
+    assert all(picture.stat().st_size < 150_000 for picture in PICTURES.glob("*.png"))
+
+
+def test_every_figure_that_is_drawn_is_shown_with_its_command_beside_its_numbers() -> None:
+    files = list((PICTURES / "figures").glob("*"))
+    names = {file.stem for file in files}
+    assert names <= set(FIGURES)
+    assert {file.name for file in files} == {
+        f"{name}.{suffix}" for name in names for suffix in ("png", "json")
+    }
+    assert all(file.stat().st_size < 400_000 for file in files)
+    for name in names:
+        pages = [page for page in PAGES if f"(pictures/figures/{name}.png)" in page.read_text()]
+        assert any(f"regard figure {name}" in page.read_text() for page in pages), name
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_as_printed", "as_a_user")  # hundreds of updates, each checked, would take minutes
 def test_the_pictures_are_what_the_library_draws(tmp_path: Path) -> None:
     drawn = runpy.run_path(str(ROOT / "docs" / "make_pictures.py"))["draw"](tmp_path)
-    assert {picture.name for picture in drawn} == {picture.name for picture in PICTURES.iterdir()}
+    assert {picture.name for picture in drawn} == {picture.name for picture in PICTURES.glob("*.png")}
     for picture in drawn:
         with Image.open(picture) as new, Image.open(PICTURES / picture.name) as old:
             assert new.size == old.size
