@@ -12,10 +12,12 @@ from regard.errors import RegardError
 
 if TYPE_CHECKING:
     from regard.figures.four_words_figure import four_words as four_words
+    from regard.figures.positions_figure import positions as positions
 
 # By name, what a figure shows, in one sentence.
 FIGURES = {
     "four-words": "softmax(QKᵀ/√d) V over four words, with every intermediate value",
+    "positions": "dot products of naive, sinusoidal, Gaussian, rotary and learned positions; appended against added",
 }
 
 
