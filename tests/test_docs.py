@@ -6,6 +6,8 @@ import importlib
 import importlib.util
 import inspect
 import io
+import json
+import math
 import re
 import runpy
 import shlex
@@ -22,7 +24,7 @@ from PIL import Image
 
 from regard.cli import main
 from regard.data.text_lines import Parallel
-from regard.figures import FIGURES
+from regard.figures import FIGURES, figure_function
 from regard.models import KINDS, Kind
 from regard.runs.recipe import Recipe
 
@@ -359,6 +361,29 @@ def test_every_figure_that_is_drawn_is_shown_with_its_command_beside_its_numbers
     for name in names:
         pages = [page for page in PAGES if f"(pictures/figures/{name}.png)" in page.read_text()]
         assert any(f"regard figure {name}" in page.read_text() for page in pages), name
+
+
+@pytest.mark.usefixtures("_as_printed")
+@pytest.mark.parametrize("name", sorted(file.stem for file in (PICTURES / "figures").glob("*.json")))
+def test_the_numbers_of_a_figure_that_trains_nothing_are_what_it_computes(name: str) -> None:
+    make = figure_function(name)
+    if "progress" in inspect.signature(make).parameters:
+        pytest.skip("takes longer; its own test makes a small one")
+    held = json.loads((PICTURES / "figures" / f"{name}.json").read_text())
+    assert alike({"figure": name, **make().numbers}, held), (
+        f"regard figure {name} --out docs/pictures/figures"
+    )
+
+
+def alike(computed: Any, held: Any) -> bool:
+    """Whether two pieces of plain data agree, numbers to three digits; what is below 1e-6 is rounding."""
+    if isinstance(held, dict):
+        return computed.keys() == held.keys() and all(alike(computed[name], held[name]) for name in held)
+    if isinstance(held, list):
+        return len(computed) == len(held) and all(map(alike, computed, held))
+    if isinstance(held, float):
+        return math.isclose(computed, held, rel_tol=1e-3, abs_tol=1e-6)
+    return bool(computed == held)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -63,14 +63,9 @@ class Matrix(Drawing):
     def terminal(self) -> RenderableType:
         """A table for a rich console."""
         title = " · ".join(filter(None, (self.title, self.note)))
-        table = Table(
-            box=None,
-            padding=0,
-            title=Text(title, style="bold"),
-            title_justify="left",
-            show_header=any(self.columns),
-        )
-        table.add_column("")
+        table = Table(box=None, padding=0, show_header=any(self.columns))
+        if any(self.rows):
+            table.add_column("")
         for name in self.columns:
             table.add_column(Text(f" {name} "), justify="right")
         for row, name in enumerate(self.rows):
@@ -80,8 +75,8 @@ class Matrix(Drawing):
                 cells.append(
                     Text(f" {self._text(value)} ", Style(color=code(readable(back)), bgcolor=code(back)))
                 )
-            table.add_row(Text(f"{name} " if name else ""), *cells)
-        return table
+            table.add_row(*([Text(f"{name} ")] if any(self.rows) else []), *cells)
+        return Group(*([Text(title, style="bold")] if title else []), table)
 
     def _text(self, value: float) -> str:
         return f"{value:.{self.digits}f}".replace("-", "−")

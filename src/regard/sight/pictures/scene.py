@@ -268,10 +268,12 @@ class PictureGrid(Drawing):
         return page(self.title, marks + found, max(width, reach + MARGIN), height)
 
     def terminal(self) -> RenderableType:
-        """The pictures for a rich console, one after another."""
+        """The pictures for a rich console: those of a row beside one another where they fit, else one after another."""
+        from regard.sight.pictures.terminal_grid import TerminalGrid
+
         heading = [Text(plain(self.title, 96), style="bold")] if self.title else []
         note = [Text(plain(self.note, 160), style="dim")] if self.note else []
-        return Group(*heading, *note, *(part.terminal() for row in self.rows for part in row))
+        return Group(*heading, *note, TerminalGrid([[part.terminal() for part in row] for row in self.rows]))
 
 
 class Panels(PictureGrid):

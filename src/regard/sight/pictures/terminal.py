@@ -38,7 +38,8 @@ class TerminalMap:
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         label = 0 if self.compact else self._label() + 1
         cells = min(self.picture.weights.shape[1], _SMALL if self.compact else options.max_width)
-        width = min(label + cells * self._columns(options), options.max_width)
+        scale = 0 if self.compact else label + _scale_width(self.picture)
+        width = min(max(label + cells * self._columns(options), scale), options.max_width)
         return Measurement(width, width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment | Text]:
@@ -176,6 +177,12 @@ def _scale(picture: Heatmap, lead: str, *, coloured: bool, masked: bool) -> Iter
         yield Segment("╱╱", _style(HATCH, HIDDEN)) if coloured else Segment(MASKED)
         yield Segment(" may not look")
     yield Segment.line()
+
+
+def _scale_width(picture: Heatmap) -> int:
+    """The columns of the scale in colour, where it is wider than in characters."""
+    shades = _scale(picture, "", coloured=True, masked=not picture.allowed.all())
+    return sum(segment.cell_length for segment in shades if segment.text != "\n")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
