@@ -30,7 +30,6 @@ from regard import (
     Mask,
     MultiHeadAttention,
     RelativeBuckets,
-    ScaledDot,
     TensorBias,
     attend,
     causal,
@@ -152,31 +151,6 @@ def attention(path: Path) -> None:
     picture = score_maps(WORDS)[1].picture
     note = "softmax(qᵀk / √d): each row is a word, and shows what it looks at"
     heatmap(picture.weights, WORDS, WORDS, title=" ".join(WORDS), note=note).png(path)
-
-
-def scale(path: Path) -> None:
-    """The variance of q·k grows with d, and softmax with it turns into a single 1."""
-    widths = [2**power for power in range(1, 11)]
-    spread: dict[str, list[float]] = {"qᵀk": [], "qᵀk / √d": []}
-    largest: dict[str, list[float]] = {"qᵀk": [], "qᵀk / √d": []}
-    for width in widths:
-        torch.manual_seed(width)
-        query, key = torch.randn(200, 32, width), torch.randn(200, 32, width)
-        for name, score in (("qᵀk", Dot()), ("qᵀk / √d", ScaledDot())):
-            spread[name].append(score(query, key).var().item())
-            largest[name].append(weigh(query, key, score=score).amax(-1).mean().item())
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4))
-    for axes, lines in ((left, spread), (right, largest)):
-        for (name, line), ink in zip(lines.items(), (MIDDLE, DARK), strict=True):
-            axes.plot(widths, line, "o-", color=ink, label=name)
-        axes.set_xscale("log", base=2)
-        axes.set_xlabel("width d")
-        axes.legend()
-    left.set_yscale("log", base=2)
-    left.set_title("variance of the score")
-    right.set_title("largest of 32 weights, on average")
-    right.set_ylim(0, 1)
-    _save(figure, path)
 
 
 def scores(path: Path) -> None:
@@ -675,7 +649,6 @@ def cost(path: Path) -> None:
 
 PICTURES: dict[str, Callable[[Path], None]] = {
     "attention": attention,
-    "scale": scale,
     "scores": scores,
     "hard-and-soft": hard_and_soft,
     "masks": masks,

@@ -13,10 +13,14 @@ from regard.errors import RegardError
 if TYPE_CHECKING:
     from regard.figures.four_words_figure import four_words as four_words
     from regard.figures.positions_figure import positions as positions
+    from regard.figures.scale_figure import scale as scale
+    from regard.figures.shuffle_figure import shuffle as shuffle
 
 # By name, what a figure shows, in one sentence.
 FIGURES = {
     "four-words": "softmax(QKᵀ/√d) V over four words, with every intermediate value",
+    "scale": "why scores are divided by √d: their variance, and the entropy and gradient of softmax",
+    "shuffle": "what the order of queries, keys and values changes, and what it does not",
     "positions": "dot products of naive, sinusoidal, Gaussian, rotary and learned positions; appended against added",
 }
 

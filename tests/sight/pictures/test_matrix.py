@@ -8,7 +8,7 @@ from regard.sight.pictures.scene import Box, Label
 
 
 def test_every_number_is_written_in_its_cell():
-    scene = matrix(torch.tensor([[1.0, -0.25], [0.0, 2.0]]), rows=["a", "b"], columns=["x", "y"]).scene()
+    scene = matrix(torch.tensor([[1.0, -0.25], [-0.004, 2.0]]), rows=["a", "b"], columns=["x", "y"]).scene()
     texts = [mark.text for mark in scene.marks if isinstance(mark, Label)]
     assert texts == ["x", "y", "a", "1.00", "−0.25", "b", "0.00", "2.00"]
 

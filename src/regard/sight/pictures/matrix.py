@@ -79,7 +79,8 @@ class Matrix(Drawing):
         return Group(*([Text(title, style="bold")] if title else []), table)
 
     def _text(self, value: float) -> str:
-        return f"{value:.{self.digits}f}".replace("-", "−")
+        rounded = round(value, self.digits) + 0.0  # which makes 0 of −0
+        return f"{rounded:.{self.digits}f}".replace("-", "−")
 
     def _colour(self, row: int, column: int) -> Colour:
         share = float(np.clip(self.values[row, column] / self.top, -1, 1)) if self.top else 0.0
