@@ -9,8 +9,7 @@ from torch import Tensor
 
 from regard.attention.kv_cache import BeamCache, GrowingSlots, KeyValue, Memory
 from regard.data.batches import START
-from regard.models.transformer import Transformer, TransformerConfig
-from regard.models.writing import WritingState
+from regard.models.transformer import EncoderDecoderState, Transformer, TransformerConfig
 from regard.sight.watch import watch
 
 
@@ -101,7 +100,7 @@ def model(positions: str) -> Transformer:
 def written(model: Transformer, *, shares: bool) -> tuple[list[Tensor], list[bool]]:
     """The logits of every step, and whether rows shared a cache at it."""
     state = model.start(sequences(7, 4, 2, vocabulary=WORDS))
-    state = WritingState(state.memory, state.pasts, shares=shares)
+    state = EncoderDecoderState(state.memory, state.pasts, shares=shares)
     tokens, found, shared = torch.full((3,), START), [], []
     for step, rows in enumerate([*PICKS, None]):
         shared.append(isinstance(state.pasts[0], BeamCache))

@@ -15,9 +15,11 @@ from regard import (
     Transformer,
     TransformerConfig,
 )
+from regard.data.given import check_vocabulary
 from regard.models import vision
-from regard.models.kind import Kind, check_vocabulary, joined, kind_of
+from regard.models.kind import Kind
 from regard.models.kinds import KINDS
+from regard.runs.recipe import joined, kind_of
 
 
 def test_a_name_and_a_config_belong_to_one_kind() -> None:

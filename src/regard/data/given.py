@@ -13,7 +13,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field, fields
-from typing import Any, NoReturn, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
 import numpy as np
 import torch
@@ -338,3 +339,55 @@ def _too_deep() -> str:
 
 def _oneline(error: object) -> str:
     return " ".join(str(error).split())
+
+
+def check_choices(config: Any) -> None:
+    """Raise if a field of a config is of another type than it says, or none of the few words that it may be."""
+    for setting in fields(config):
+        words = get_args(setting.type) if get_origin(setting.type) is Literal else ()
+        given = getattr(config, setting.name)
+        if words and not (isinstance(given, str) and given in words):
+            raise RegardError(f"{setting.name}={told(given)}: one of {', '.join(map(repr, words))}")
+        if not words and not _fits(given, setting.type):
+            raise RegardError(f"{setting.name}={told(given)}: give {_named(setting.type)}")
+
+
+Config = TypeVar("Config")
+
+
+def configured(config: Any, kind: type[Config]) -> Config:
+    """The config of a model, if it is one of its kind."""
+    if isinstance(config, kind):
+        return config
+    raise RegardError(f"config={told(config)}: give a {kind.__name__}(…)")
+
+
+def _fits(given: Any, kind: Any) -> bool:
+    if get_origin(kind) is UnionType:
+        return any(_fits(given, each) for each in get_args(kind))
+    if get_origin(kind) is tuple:
+        inner = get_args(kind)
+        sized = isinstance(given, tuple | list) and (inner[-1] is ... or len(given) == len(inner))
+        return sized and all(_fits(each, inner[0]) for each in given)
+    if kind is float:
+        return isinstance(given, int | float) and not isinstance(given, bool)
+    if kind is int:
+        return isinstance(given, int) and not isinstance(given, bool)
+    return not isinstance(kind, type) or isinstance(given, kind)
+
+
+def _named(kind: Any) -> str:
+    names = {int: "a whole number", float: "a number", bool: "True or False", str: "a word", NoneType: "None"}
+    if get_origin(kind) is UnionType:
+        return " or ".join(map(_named, get_args(kind)))
+    if get_origin(kind) is tuple:
+        inner = get_args(kind)
+        return "whole numbers in a tuple" if inner[-1] is ... else f"{len(inner)} whole numbers in a tuple"
+    return names.get(kind, str(kind))
+
+
+def check_vocabulary(name: str, size: int) -> int:
+    """The size of a vocabulary, which must be known by the time a model is built."""
+    if not _fits(size, int) or size < 1:
+        raise RegardError(f"{name}={size}: a model is built for a vocabulary of known size, its tokenizer's")
+    return size

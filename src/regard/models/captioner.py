@@ -10,15 +10,16 @@ from typing import ClassVar, Literal
 from einops import repeat
 
 from regard.data.batches import Images
-from regard.models.kind import Kind, configured
+from regard.data.given import configured
+from regard.models.kind import Kind
 from regard.models.layout import Encoded
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
 from regard.models.seeing import PictureConfig, PictureEncoder, PictureStackConfig, PictureTokens
-from regard.models.writing import Writing, WritingConfig
+from regard.models.transformer import EncoderDecoder, EncoderDecoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionerConfig(PictureStackConfig, WritingConfig):
+class CaptionerConfig(PictureStackConfig, EncoderDecoderConfig):
     """The settings of a captioner."""
 
     KIND: ClassVar[str] = "captioner"
@@ -42,7 +43,7 @@ def pico() -> CaptionerConfig:
     )
 
 
-class Captioner(Writing[Images]):
+class Captioner(EncoderDecoder[Images]):
     """p(text | picture), token by token."""
 
     config: CaptionerConfig

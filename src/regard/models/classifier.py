@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import glorot
 from regard.data.batches import Texts
+from regard.data.given import configured
 from regard.errors import RegardError
-from regard.models.kind import Kind, configured
+from regard.models.kind import Kind
 from regard.models.labelling import Labelling
 from regard.models.layout import Layout, readable, through
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, questions

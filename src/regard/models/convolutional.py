@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import glorot
 from regard.data.batches import Images
+from regard.data.given import check_choices, configured
 from regard.errors import RegardError
 from regard.layers.convolution import ConvolutionalFeatures
-from regard.models.kind import Kind, check_choices, configured
+from regard.models.kind import Kind
 from regard.models.layout import pictures
 from regard.models.mixup import MixedLabelling
 from regard.models.seeing import centred

@@ -18,10 +18,11 @@ from regard.attention.multihead import HeadSizes, MultiHeadAttention
 from regard.attention.weights import weigh
 from regard.data.batches import Labelled, Sequences
 from regard.data.digit_counts import CLASSES, VOCABULARY
+from regard.data.given import check_choices, configured
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.pooling import AttentionPooling
-from regard.models.kind import Kind, check_choices, configured
+from regard.models.kind import Kind
 from regard.models.layout import labelled, readable, readable_labels
 from regard.models.objective import cross_entropy
 from regard.models.protocols import Loss

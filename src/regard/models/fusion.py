@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from regard.attention.masks import lengths
 from regard.attention.multihead import glorot
 from regard.data.batches import Batch, Both, Sequences
-from regard.data.given import instance
+from regard.data.given import configured, instance
 from regard.errors import RegardError
 from regard.models.hearing import SoundEncoder, SoundStackConfig
-from regard.models.kind import Kind, configured
+from regard.models.kind import Kind
 from regard.models.labelling import Labelling
 from regard.models.layout import Encoded, readable, through
 from regard.models.seeing import PictureEncoder, PictureStackConfig

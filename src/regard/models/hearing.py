@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from regard.attention.masks import lengths
 from regard.attention.multihead import glorot
 from regard.data.batches import Sounds
+from regard.data.given import configured
 from regard.errors import RegardError
 from regard.layers.frames import Frames, Spectrum
-from regard.models.kind import Kind, configured
+from regard.models.kind import Kind
 from regard.models.layout import Encoded, recordings, through
 from regard.models.mixup import MixedLabelling
 from regard.models.stack import StackConfig, encoder_blocks, last_norm, position_vectors, questions

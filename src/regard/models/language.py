@@ -10,9 +10,10 @@ from torch.nn import functional as F
 
 from regard.attention.multihead import glorot
 from regard.data.batches import Sequences, Texts
+from regard.data.given import configured
 from regard.layers.blocks import EncoderBlock
 from regard.models.decoder_cache import KeyValueCache
-from regard.models.kind import Kind, configured
+from regard.models.kind import Kind
 from regard.models.layout import Layout, following, readable
 from regard.models.objective import WordLoss
 from regard.models.protocols import Loss

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from regard.data.batches import Sequences
+from regard.data.given import configured
 from regard.errors import RegardError
-from regard.models.kind import Kind, configured
+from regard.models.kind import Kind
 from regard.models.layout import Encoded, readable
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
 

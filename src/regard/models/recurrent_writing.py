@@ -21,10 +21,10 @@ from regard.attention.kv_cache import Memory
 from regard.attention.masks import lengths
 from regard.attention.multihead import glorot
 from regard.data.batches import START, Pairs, Source
+from regard.data.given import check_choices, check_vocabulary
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding
 from regard.layers.recurrence import Recurrence
-from regard.models.kind import check_choices, check_vocabulary
 from regard.models.layout import Encoded, Spent, following, pairs, readable
 from regard.models.objective import WordLoss
 from regard.models.protocols import Loss

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from regard.attention.biases import ALiBi, Bias, RelativeBuckets
 from regard.attention.multihead import HeadSizes, MultiHeadAttention, Rotation
+from regard.data.given import check_choices, check_vocabulary
 from regard.errors import RegardError
 from regard.layers.blocks import (
     DecoderBlock,
@@ -24,7 +25,6 @@ from regard.layers.blocks import (
 from regard.layers.embedding import Embedding, Gaussian, Learned, Positions, Sinusoidal
 from regard.layers.pooling import AttentionPooling
 from regard.layers.rotary import Rotary
-from regard.models.kind import check_choices, check_vocabulary
 
 _PLACEMENTS: dict[str, Placement] = {"before": before, "after": after, "inside": inside}
 

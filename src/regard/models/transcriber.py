@@ -4,14 +4,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from regard.data.batches import Sounds
+from regard.data.given import configured
 from regard.models.hearing import SoundEncoder, SoundStackConfig
-from regard.models.kind import Kind, configured
+from regard.models.kind import Kind
 from regard.models.layout import Encoded
-from regard.models.writing import Writing, WritingConfig
+from regard.models.transformer import EncoderDecoder, EncoderDecoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranscriberConfig(SoundStackConfig, WritingConfig):
+class TranscriberConfig(SoundStackConfig, EncoderDecoderConfig):
     """The settings of a transcriber."""
 
     KIND: ClassVar[str] = "transcriber"
@@ -23,7 +24,7 @@ def pico() -> TranscriberConfig:
     return TranscriberConfig(width=64, heads=4, depth=3, decoder_depth=3, hidden_width=128)
 
 
-class Transcriber(Writing[Sounds]):
+class Transcriber(EncoderDecoder[Sounds]):
     """p(text | recording), token by token."""
 
     config: TranscriberConfig

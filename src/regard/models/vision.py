@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import glorot
 from regard.data.batches import Images
+from regard.data.given import configured
 from regard.errors import RegardError
-from regard.models.kind import Kind, configured
+from regard.models.kind import Kind
 from regard.models.mixup import MixedLabelling
 from regard.models.seeing import PictureEncoder, PictureStackConfig
 from regard.models.stack import questions

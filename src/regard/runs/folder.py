@@ -23,10 +23,10 @@ from regard.data.file_access import LOCK, locked, opened, read_text, tidy, unfin
 from regard.data.given import parse_settings
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
-from regard.models.kind import Kind, joined
+from regard.models.kind import Kind
 from regard.models.kinds import KINDS
 from regard.runs.checkpoints import Header, load_tensors, read_header
-from regard.runs.recipe import Recipe, parse, plain, resolve, written
+from regard.runs.recipe import Recipe, joined, parse, plain, resolve, written
 from regard.runs.settings import Decoding
 
 SUMS = "SHA256SUMS"

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.data.given import instance
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
-from regard.models.kind import Kind, kind_of
+from regard.models.kind import Kind
 from regard.models.kinds import KINDS
 from regard.models.optimise import built
 from regard.models.optimise import optimise as optimised
@@ -37,7 +37,7 @@ from regard.runs.answering import (
 from regard.runs.checkpoints import Checkpoint, CheckpointKind, Header, called, found
 from regard.runs.folder import RunFolder
 from regard.runs.inputs import PairReader, PictureReader, Reader, SoundReader, TextReader
-from regard.runs.recipe import build, config_of
+from regard.runs.recipe import build, config_of, kind_of
 from regard.runs.settings import Decoding, TextData
 
 MAX_BLOCKS = 1000  # of one kind, in a model that is to be trained

@@ -7,11 +7,11 @@ with its place.
 import dataclasses
 import difflib
 import math
-import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
@@ -19,7 +19,7 @@ import yaml
 from regard.data.file_access import read_text
 from regard.data.given import parse_yaml
 from regard.errors import RegardError, warn
-from regard.models.kind import Kind, joined, kind_of
+from regard.models.kind import Kind
 from regard.models.kinds import KINDS
 from regard.runs.settings import LARGEST_SEED, Data, Decoding, Init, Tokens, Training
 
@@ -47,6 +47,28 @@ class Recipe:
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:
             raise RegardError(f"seed={self.seed}: from 0 to {LARGEST_SEED}")
+
+
+def joined(kinds: Sequence[Kind], own: Sequence[Kind]) -> tuple[Kind, ...]:
+    """These kinds and the user's own, none of which may have the name of another."""
+    every = (*kinds, *(each for each in own if each not in kinds))
+    names = [each.name for each in every]
+    for each in own:
+        if names.count(each.name) > 1:
+            raise RegardError(
+                f"KIND {each.name!r} of {each.config.__qualname__}: there is one of this name already"
+            )
+    return every
+
+
+def kind_of(config: object, kinds: Sequence[Kind]) -> Kind:
+    """The kind that a config is of."""
+    found = next((each for each in kinds if type(config) is each.config), None)
+    if found is None:
+        raise RegardError(
+            f"{type(config).__qualname__}: the config of no known kind; give its Kind with `kinds`"
+        )
+    return found
 
 
 def shipped() -> dict[str, str]:
@@ -205,7 +227,7 @@ def _convert(kind: Any, value: object, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
-    if origin in (Union, types.UnionType):
+    if origin in (Union, UnionType):
         return _one_of(arguments, value, where)
     if origin is Literal:
         if value not in arguments or isinstance(value, bool) != any(
@@ -245,23 +267,16 @@ def _dataclass(kind: type, value: object, where: str) -> Any:
                     f"{name}: no such setting; did you mean {near[0]} ({describe(hints[near[0]])})?"
                 )
             raise RegardError(f"{name}: no such setting; there are {_settings(kind)}")
+    above = f"{where}." if where else ""
     for each in _fields(kind):
-        if (
-            each.name not in given
-            and each.default is dataclasses.MISSING
-            and each.default_factory is dataclasses.MISSING
-        ):
-            raise RegardError(
-                f"{where + '.' if where else ''}{each.name} is missing: give {describe(hints[each.name])}"
-            )
-    made = {
-        key: _convert(hints[key], each, f"{where}.{key}" if where else str(key))
-        for key, each in given.items()
-    }
+        required = each.default is each.default_factory is dataclasses.MISSING
+        if required and each.name not in given:
+            raise RegardError(f"{above}{each.name} is missing: give {describe(hints[each.name])}")
+    made = {key: _convert(hints[key], each, f"{above}{key}") for key, each in given.items()}
     try:
         return kind(**made)
     except RegardError as error:  # a value that its settings refuse
-        raise RegardError(f"{where}.{error}" if where else str(error)) from None
+        raise RegardError(f"{above}{error}") from None
 
 
 def _renamed(kind: type, given: Mapping[Any, object], where: str) -> dict[Any, object]:
@@ -279,7 +294,7 @@ def _renamed(kind: type, given: Mapping[Any, object], where: str) -> dict[Any, o
 
 def _one_of(kinds: tuple[Any, ...], value: object, where: str) -> Any:
     """The member of a union that a value is meant as: dataclasses by their `kind`, the rest by their type."""
-    if value is None and type(None) in kinds:
+    if value is None and NoneType in kinds:
         return None
     classes = [each for each in kinds if isinstance(each, type) and dataclasses.is_dataclass(each)]
     if isinstance(value, Mapping) and classes:
@@ -294,7 +309,7 @@ def _one_of(kinds: tuple[Any, ...], value: object, where: str) -> Any:
             return _dataclass(tagged[name], value, where)
         return _dataclass(next(each for each in classes if not _tag_of(each)), value, where)
     for each in kinds:
-        if each is not type(None) and not dataclasses.is_dataclass(each):
+        if each is not NoneType and not dataclasses.is_dataclass(each):
             try:
                 return _convert(each, value, where)
             except RegardError:
@@ -346,15 +361,15 @@ def describe(kind: Any) -> str:
         float: "a number",
         str: "text",
         bool: "true or false",
-        type(None): "nothing",
+        NoneType: "nothing",
     }
     if kind in words:
         return words[kind]
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         return "one of " + ", ".join(map(str, arguments))
-    if origin in (Union, types.UnionType):
-        return " or ".join(describe(each) for each in arguments if each is not type(None))
+    if origin in (Union, UnionType):
+        return " or ".join(describe(each) for each in arguments if each is not NoneType)
     if origin in (tuple, list, Sequence):
         if origin is tuple and Ellipsis not in arguments:
             return f"a list of {len(arguments)}: " + ", ".join(map(describe, arguments))

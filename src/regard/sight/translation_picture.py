@@ -14,7 +14,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.decode import evaluating
 from regard.errors import RegardError
 from regard.models.recurrent_writing import RecurrentWriting
-from regard.models.writing import Writing
+from regard.models.transformer import EncoderDecoder
 from regard.runs.answering import Loaded, Translator
 from regard.sight.pictures.heatmap import MAX_CELLS, Heatmap, heatmap
 from regard.sight.selection import Choice, positions
@@ -94,14 +94,14 @@ def looks_of(
 
 
 def decoder_looks(
-    model: Writing[Any] | RecurrentWriting[Any], pair: Pairs[Any], number: int | None, heads: Choice
+    model: EncoderDecoder[Any] | RecurrentWriting[Any], pair: Pairs[Any], number: int | None, heads: Choice
 ) -> tuple[Float[Tensor, "t s"], str]:
     """The weights [target, source] of one decoder block or of a recurrent decoder, mean over heads, and what they are."""
     if isinstance(model, RecurrentWriting) and model.attention is None:
         raise RegardError("this recurrent model has attention: none, so there is no attention to look at")
     wanted: Callable[[str], bool] = (
         (lambda name: name.endswith(".cross"))
-        if isinstance(model, Writing)
+        if isinstance(model, EncoderDecoder)
         else (lambda name: name == "attention")
     )
     with evaluating(model), watch(model, layers=wanted) as seen:

@@ -5,10 +5,11 @@ from typing import Any
 
 from regard.errors import RegardError
 from regard.models.fusion import Fusion
-from regard.models.kind import View, kind_of
+from regard.models.kind import View
 from regard.models.kinds import KINDS
 from regard.runs.answering import Loaded, MediaDescriber, TextGenerator, Translator
 from regard.runs.inputs import PairReader, TextReader
+from regard.runs.recipe import kind_of
 from regard.sight.explorer.classifier_view import ClassifierView
 from regard.sight.explorer.example import Example, Subject
 from regard.sight.explorer.generation_view import GenerationView

@@ -9,14 +9,13 @@ from regard.models.captioner import Captioner, CaptionerConfig
 from regard.models.layout import Encoded
 from regard.models.stack import StackConfig, decoder_blocks
 from regard.models.transcriber import Transcriber
-from regard.models.transformer import Transformer, TransformerConfig
-from regard.models.writing import Writing, WritingConfig
+from regard.models.transformer import EncoderDecoder, EncoderDecoderConfig, Transformer, TransformerConfig
 
 
-class Told(Writing[Images]):
+class Told(EncoderDecoder[Images]):
     """A decoder whose memory is handed to it, as pixels."""
 
-    def __init__(self, config: WritingConfig) -> None:
+    def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__(config)
         self.make_table()
         self.make_decoder()
@@ -36,7 +35,7 @@ def test_nobody_writes_in_a_way_of_its_own(kind: type) -> None:
 
 
 def test_only_real_vectors_are_asked() -> None:
-    model = Told(WritingConfig(target_vocabulary=19, **SETTINGS)).double()
+    model = Told(EncoderDecoderConfig(target_vocabulary=19, **SETTINGS)).double()
     memory, target = torch.randn(2, 1, 5, 12).double(), sequences(4, 2, vocabulary=19)
     found = model.logits(Pairs(Images(memory), target))
     memory[:, :, 3:] = torch.nan
