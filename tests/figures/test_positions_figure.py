@@ -93,8 +93,8 @@ def test_more_terms_are_nearer_to_the_gaussian_unless_the_series_begins_at_one(f
     assert whole[:8] == sorted(whole[:8], reverse=True)
     assert whole[-1] < 1e-6
     mean = (np.pi / DECAY) ** 0.5 / (COUNT - 1 + np.sqrt(14 / DECAY))
-    assert errors["from k = 1"][24] == pytest.approx(mean, rel=1e-3)
-    assert errors["Gaussian"][7] < errors["Gaussian"][3]
+    assert errors["from k = 1"]["24"] == pytest.approx(mean, rel=1e-3)
+    assert errors["Gaussian"]["7"] < errors["Gaussian"]["3"]
 
 
 def test_a_series_of_one_term_is_off_by_what_it_leaves_out():

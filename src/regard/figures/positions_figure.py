@@ -72,12 +72,12 @@ def positions(
         picture=_picture(found, checks, terms, curves, errors, decay),
         numbers={
             "seed": seed, "count": count, "width": width, "decay": decay,
-            "products": {name: each.round(4).tolist() for name, each in found.items()},
+            "products": {name: each.round(7).tolist() for name, each in found.items()},
             "checks": {name: dict(zip(_CHECKS, row, strict=True)) for name, row in checks.items()},
             "weight of the last position under softmax of [i]·[j], from the middle": round(share, 6),
             "standard deviation of the parts of a score": terms,
             "by distance, over φ(i)·φ(i)": curves,
-            "largest error of the Gaussian by terms": {name: dict(each) for name, each in errors.items()},
+            "largest error of the Gaussian by terms": {name: {str(m): error for m, error in each} for name, each in errors.items()},
         },
         see=(
             f"[i]: position {count // 2} gives {share:.2%} of its weight to the last; i / n: a pair scores a quarter at twice the "
