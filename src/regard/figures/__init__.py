@@ -12,6 +12,7 @@ from regard.errors import RegardError
 
 if TYPE_CHECKING:
     from regard.figures.four_words_figure import four_words as four_words
+    from regard.figures.masks_figure import masks as masks
     from regard.figures.positions_figure import positions as positions
     from regard.figures.scale_figure import scale as scale
     from regard.figures.shuffle_figure import shuffle as shuffle
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 # By name, what a figure shows, in one sentence.
 FIGURES = {
     "four-words": "softmax(QKᵀ/√d) V over four words, with every intermediate value",
+    "masks": "padding, causal, window and cross masks over a sentence, and what a mask multiplied in does instead",
     "scale": "why scores are divided by √d: their variance, and the entropy and gradient of softmax",
     "shuffle": "what the order of queries, keys and values changes, and what it does not",
     "positions": "dot products of naive, sinusoidal, Gaussian, rotary and learned positions; appended against added",
