@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard.figures.positions_figure import positions as positions
     from regard.figures.scale_figure import scale as scale
     from regard.figures.shuffle_figure import shuffle as shuffle
+    from regard.figures.slips_figure import slips as slips
 
 # By name, what a figure shows, in one sentence.
 FIGURES = {
@@ -24,6 +25,7 @@ FIGURES = {
     "scale": "why scores are divided by √d: their variance, and the entropy and gradient of softmax",
     "shuffle": "what the order of queries, keys and values changes, and what it does not",
     "positions": "dot products of naive, sinusoidal, Gaussian, rotary and learned positions; appended against added",
+    "slips": "wrong forms of attention met in well-known texts, beside the right ones",
 }
 
 
