@@ -36,7 +36,10 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relativ
 # Commands that are shown and not run here, each with its reason.
 OWN = "needs files of the reader's; tests/cli and tests/runs do it with small ones"
 LONG = "takes minutes; results are in benchmarks/results"
+FIGURE = "trains for up to a minute; its slow test in tests/figures does so too"
 NOT_RUN = {
+    "regard figure counter": FIGURE,
+    'regard figure counter --digits "4 4 2 0 2 1 3 4 8 6"': FIGURE,
     "regard train translate --set data.train=pairs.tsv --out runs/mine": OWN,
     'regard translate runs/mine "Two dogs play in the snow."': OWN,
     'regard translate runs/mine "Two dogs play in the snow." --picture looked.png': OWN,

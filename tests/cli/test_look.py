@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs.small import classification, language, numbers, trained, write_table, write_text
+from runs.small import classification, counter, language, numbers, trained, write_table, write_text
 from sight.explorer.small import seen_of
 from sight.explorer.trained import translator
 
@@ -26,6 +26,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trained(numbers(), folder / "numbers")
     trained(language(write_text(folder)), folder / "letters")
     trained(classification(write_table(folder)), folder / "texts")
+    trained(counter(), folder / "counter")
     seen_of(6).save(folder / "saved.safetensors")
     return folder
 
@@ -48,6 +49,7 @@ def manifest_of(path: Path) -> dict:
         ("numbers", ["twenty one", "--beam", "2"], "translation"),
         ("letters", ["line", "--tokens", "5"], "language"),
         ("texts", ["what a film"], "classes"),
+        ("counter", ["1 7 2 0 2 1 3 4 8 6"], "classes"),
         ("saved.safetensors", [], "attention"),
     ],
 )

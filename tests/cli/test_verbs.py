@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 import yaml
-from runs.small import classification, language, numbers, trained, write_table, write_text
+from runs.small import classification, counter, language, numbers, trained, write_table, write_text
 from typer.testing import CliRunner
 
 import regard.training.experiment as experiment
@@ -25,6 +25,7 @@ def runs(tmp_path_factory):
     trained(numbers(), folder / "numbers")
     trained(language(write_text(folder)), folder / "letters")
     trained(classification(write_table(folder)), folder / "texts")
+    trained(counter(), folder / "counter")
     return folder
 
 
@@ -116,8 +117,20 @@ def test_classify_names_a_class_for_every_text(capsys, runs):
     assert told["label"] == max(told["probabilities"], key=told["probabilities"].get)
 
 
+def test_classify_answers_rows_of_ten_digits(capsys, runs, tmp_path):
+    row = "1 7 2 0 2 1 3 4 8 6"
+    told = json.loads(said(capsys, "classify", runs / "counter", row, "--json"))
+    assert told["digits"] == row
+    assert told["probabilities"].keys() == {"no", "yes"}
+    picture = tmp_path / "looked.png"
+    assert said(capsys, "classify", runs / "counter", row, "--picture", picture).strip() == told["label"]
+    assert picture.exists()
+    assert "has 3 digits: give 10" in refused(capsys, "classify", runs / "counter", "1 7 2")
+    assert f'regard classify {runs / "counter"} "{row}"' in (runs / "counter" / "README.md").read_text()
+
+
 def test_evaluate_says_again_what_training_found(capsys, runs):
-    for name in ("numbers", "letters", "texts"):
+    for name in ("numbers", "letters", "texts", "counter"):
         known = json.loads((runs / name / "metrics.json").read_text())
         again = json.loads(said(capsys, "evaluate", runs / name, "--json", "--device", "cpu"))
         assert [each["name"] for each in again] == [each["name"] for each in known]
@@ -173,6 +186,15 @@ def test_train_writes_a_run_and_resume_finds_it_finished(capsys, tmp_path, monke
     assert "model.width cannot be changed" in refused(capsys, "resume", "runs/mine", "--set", "model.width=8")
     assert "holds a run" in refused(capsys, "train", "mine.yaml")
     said(capsys, "train", "mine.yaml", "--overwrite", "--set", "training.steps=2")
+
+
+def test_training_a_counter_leaves_a_picture_of_what_it_looks_at(capsys, tmp_path):
+    (tmp_path / "mine.yaml").write_text(written(counter()))
+    with pytest.raises(SystemExit) as ended:
+        main(["train", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "run"), "--device", "cpu"])
+    assert ended.value.code == 0
+    assert {"curves.png", "counting.png"} <= {file.name for file in (tmp_path / "run").iterdir()}
+    assert "counting.png  where it looks in 1 7 2 0 2 1 3 4 8 6" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("where", "code"), [("prepare", 75), ("write_card", 0)])

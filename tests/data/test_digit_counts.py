@@ -1,9 +1,22 @@
 from math import comb
 
+import pytest
 import torch
 
+from regard import RegardError
 from regard.data.batches import each_once
-from regard.data.digit_counts import CLASSES, DIGITS, FIRST, VOCABULARY, CountFeed, count_samples, samples_at
+from regard.data.digit_counts import (
+    CLASSES,
+    DIGITS,
+    EXAMPLE,
+    FIRST,
+    LABELS,
+    VOCABULARY,
+    CountFeed,
+    count_samples,
+    rows_of_digits,
+    samples_at,
+)
 
 
 def digits(labelled) -> list[list[int]]:
@@ -73,3 +86,28 @@ def test_fresh_data_never_ends():
     assert [len(batch) for batch in feed.order(1)] == [30, 30, 30, 10]
     assert [len(batch) for batch in each_once(feed)] == [30, 30, 30, 10]
     assert digits(feed.batch(feed.order(1)[0])) == digits(samples_at(range(100, 130), seed=0))
+
+
+def test_rows_of_digits_are_read_with_and_without_spaces_and_commas():
+    rows = rows_of_digits([EXAMPLE, "1720213486", " 1,7, 2,0,2,1,3,4,8,6"])
+    assert (rows.tokens - FIRST).tolist() == [[1, 7, 2, 0, 2, 1, 3, 4, 8, 6]] * 3
+    assert rows.lengths.tolist() == [10, 10, 10]
+    assert rows_of_digits([]).tokens.shape == (0, 10)
+    assert LABELS == ("no", "yes")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 7 2", "'1 7 2' has 3 digits: give 10"),
+        ("12345678901", "has 11 digits: give 10"),
+        ("", "'': give 10 digits"),
+        ("one two", "'one two': give 10 digits"),
+        ("1 7 2 0 2 1 3 4 8 ٦", "give 10 digits"),
+        ("-1 7 2 0 2 1 3 4 8 6", "give 10 digits"),
+    ],
+)
+def test_what_is_not_ten_digits_is_refused(text, said):
+    with pytest.raises(RegardError, match=said) as refused:
+        rows_of_digits([EXAMPLE, text])
+    assert "\n" not in str(refused.value)

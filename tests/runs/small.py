@@ -45,6 +45,16 @@ def classification(table: Path, **changes: object) -> Recipe:
     return resolve({**values, **changes})
 
 
+def counter(**changes: object) -> Recipe:
+    """A counter of 4s and 2s."""
+    values = {
+        "data": {"kind": "counting", "train": 500, "valid": 100, "test": 100},
+        "model": {"kind": "counter"},
+        "training": TRAINING,
+    }
+    return resolve({**values, **changes})
+
+
 def trained(recipe: Recipe, folder: Path) -> Path:
     """The folder of a run."""
     return begin(recipe, folder, device="cpu", observers=lambda run: [Log(run.log)]).run.path

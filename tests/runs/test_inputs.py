@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from regard import RegardError
+from regard.models.counter import Counter, CounterConfig
 from regard.models.hearing import HearingConfig
 from regard.models.vision import Vision, VisionConfig
 from regard.runs.answering import Labeller
-from regard.runs.inputs import PairReader, PictureReader, SoundReader
+from regard.runs.inputs import DigitReader, PairReader, PictureReader, SoundReader
 
 BYTES = torch.randint(0, 256, (1, 8, 8), generator=torch.Generator().manual_seed(3)).to(torch.uint8)
 SAMPLES = torch.randint(-(2**15), 2**15, (400,), generator=torch.Generator().manual_seed(5)).to(torch.int16)
@@ -38,6 +39,13 @@ def test_pairs_of_two_senses_are_scaled_each_in_its_own_way():
     assert torch.equal(both.second.samples[0], both.second.samples[1])
 
 
+def test_a_counter_answers_rows_of_digits():
+    counter = Labeller(Counter(CounterConfig()).eval(), DigitReader(), ["no", "yes"])
+    first, again, other = counter.probabilities(["1 7 2 0 2 1 3 4 8 6", "1720213486", "4 4 4 4 4 4 4 4 4 4"])
+    assert first == again != other
+    assert sum(first.values()) == pytest.approx(1, abs=1e-6)
+
+
 def test_what_cannot_be_understood_is_one_line(as_a_user):
     with pytest.raises(RegardError, match="a picture of int64: give bool, uint8"):
         PictureReader((8, 8), 1).batch([BYTES.long()])
@@ -47,3 +55,7 @@ def test_what_cannot_be_understood_is_one_line(as_a_user):
         PictureReader((8, 8), 1).batch([np.zeros((8, 8))])
     with pytest.raises(RegardError, match="a recording as a list"):
         SoundReader(HearingConfig()).batch([[0.0, 0.1]])
+    with pytest.raises(RegardError, match="a list of rows is wanted, not one row"):
+        DigitReader().batch("1 7 2 0 2 1 3 4 8 6")
+    with pytest.raises(RegardError, match="row 0 of 1 is 7: give texts, in quotes"):
+        DigitReader().batch([7])

@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs.small import MODEL, TRAINING, classification, language, numbers, trained, write_table, write_text
+from runs.small import (
+    MODEL,
+    TRAINING,
+    classification,
+    counter,
+    language,
+    numbers,
+    trained,
+    write_table,
+    write_text,
+)
 from training.toys import Notebook
 
 import regard
@@ -95,10 +105,7 @@ def test_a_classifier_names_the_labels_of_its_texts(tmp_path) -> None:
 
 
 def test_a_counter_counts(tmp_path) -> None:
-    recipe = numbers(
-        data={"kind": "counting", "train": 500, "valid": 100, "test": 100}, model={"kind": "counter"}
-    )
-    finished = begin(recipe, tmp_path / "run", device="cpu")
+    finished = begin(counter(), tmp_path / "run", device="cpu")
     assert {metric.name for metric in finished.metrics} == {"loss", "perplexity", "accuracy"}
 
 

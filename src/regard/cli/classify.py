@@ -19,6 +19,7 @@ regard classify runs/digits seven.png two.png
 regard classify runs/digits seven.png --picture looked.png
 regard classify runs/spoken-digits seven.wav
 regard classify runs/same-digit seven.png seven.wav
+regard classify runs/counter "1 7 2 0 2 1 3 4 8 6"
 """
 
 
@@ -52,7 +53,7 @@ def classify(
         for given, likely in zip(inputs, labeller.probabilities(inputs), strict=True):
             label = max(likely, key=likely.__getitem__)
             if json:
-                name = {"text": "text", "pair": "files"}.get(what, "file")
+                name = {"text": "text", "row": "digits", "pair": "files"}.get(what, "file")
                 out_as_json({name: given, "label": label, "probabilities": likely})
             elif sys.stdout.isatty():
                 typer.echo(given if isinstance(given, str) else " ".join(given))

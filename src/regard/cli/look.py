@@ -22,6 +22,7 @@ regard look runs/shakespeare "ROMEO:" --tokens 80 --export romeo.html
 regard look runs/numbers "two hundred and one" --against runs/numbers-recurrent
 regard look runs/numbers "two hundred and one" --against runs/numbers/checkpoints/step-500
 regard look runs/same-digit seven.png seven.wav
+regard look runs/counter "1 7 2 0 2 1 3 4 8 6"
 regard look saved.safetensors
 """
 

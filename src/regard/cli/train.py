@@ -176,17 +176,34 @@ def finish(finished: "Finished") -> None:
         )
         if picture.exists() or not run.log.exists():
             return
-    from regard.sight.pictures.curves import curves_of
-
-    curves_of(run.log).png(picture)
+    pictures = _draw(run, picture)
     say("")
     for metric in finished.metrics:
         say(str(metric))
     for name, what in (
         (run.card, "what it is, how good, how to use it"),
-        (picture, "loss and metrics as they went"),
+        *pictures,
     ):
         say(f"{name}  {what}")
+
+
+def _draw(run: "RunFolder", picture: Path) -> list[tuple[Path, str]]:
+    """Draw how it learned and, of a counter, where it looks; each file with what it shows."""
+    from regard.models.counter import CounterConfig
+    from regard.sight.pictures.curves import curves_of
+
+    curves_of(run.log).png(picture)
+    drawn = [(picture, "loss and metrics as they went")]
+    recipe = run.load_recipe()
+    if isinstance(recipe.model, CounterConfig):
+        from regard.data.digit_counts import EXAMPLE, rows_of_digits
+        from regard.runs.load import load
+        from regard.sight.pictures.counter_picture import counting
+
+        looked = run.path / "counting.png"
+        counting(load(run.path, device="cpu").model, rows_of_digits([EXAMPLE]), log=run.log).png(looked)
+        drawn.append((looked, f"where it looks in {EXAMPLE}, what the digits send, and the loss"))
+    return drawn
 
 
 def _where_it_stopped(finished: "Finished") -> str:

@@ -8,11 +8,15 @@ from numpy.typing import NDArray
 
 from regard.data.batches import SPECIAL, Labelled, Sequences
 from regard.data.draws import Fresh, mixed
+from regard.data.given import told
+from regard.errors import RegardError
 
 DIGITS = 10  # in a sample
 FIRST = len(SPECIAL)  # the token of the digit 0
 VOCABULARY = FIRST + 10
-CLASSES = 2  # 1: more 4s than 2s
+LABELS = ("no", "yes")  # are there more 4s than 2s?
+CLASSES = len(LABELS)
+EXAMPLE = "1 7 2 0 2 1 3 4 8 6"
 
 
 def count_samples(count: int, *, seed: int) -> Labelled:
@@ -28,6 +32,22 @@ def samples_at(samples: Sequence[int], *, seed: int) -> Labelled:
     lengths = torch.full((len(numbers),), DIGITS)
     sequences = Sequences(torch.from_numpy(digits + FIRST), lengths)
     return Labelled(sequences, torch.from_numpy(labels.astype(np.int64)))
+
+
+def rows_of_digits(texts: Sequence[str]) -> Sequences:
+    """Texts such as "1 7 2 0 2 1 3 4 8 6" as tokens; spaces and commas between digits are left out."""
+    rows = [[*map(int, _digits_in(text))] for text in texts]
+    tokens = torch.tensor(rows, dtype=torch.long).reshape(-1, DIGITS) + FIRST
+    return Sequences(tokens, torch.full((len(rows),), DIGITS))
+
+
+def _digits_in(text: str) -> str:
+    digits = "".join(text.replace(",", " ").split())
+    if not digits.isascii() or not digits.isdigit():
+        raise RegardError(f'{told(text)}: give {DIGITS} digits, as in "{EXAMPLE}"')
+    if len(digits) != DIGITS:
+        raise RegardError(f'{told(text)} has {len(digits)} digits: give {DIGITS}, as in "{EXAMPLE}"')
+    return digits
 
 
 class CountFeed(Fresh):

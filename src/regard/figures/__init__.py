@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
+    from regard.figures.counter_figure import counter as counter
     from regard.figures.four_words_figure import four_words as four_words
     from regard.figures.masks_figure import masks as masks
     from regard.figures.positions_figure import positions as positions
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 # By name, what a figure shows, in one sentence.
 FIGURES = {
+    "counter": "more 4s than 2s among ten digits? One query learns where to look, from yes and no alone",
     "four-words": "softmax(QKᵀ/√d) V over four words, with every intermediate value",
     "masks": "padding, causal, window and cross masks over a sentence, and what a mask multiplied in does instead",
     "scale": "why scores are divided by √d: their variance, and the entropy and gradient of softmax",

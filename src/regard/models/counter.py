@@ -92,4 +92,12 @@ class Counter(nn.Module):
         return self.embedding(readable(batch, self.embedding))
 
 
-KIND = Kind(config=CounterConfig, model=Counter, reads=("digits",), gives="class", task="counting")
+KIND = Kind(
+    config=CounterConfig,
+    model=Counter,
+    reads=("digits",),
+    gives="class",
+    task="counting",
+    verbs=("classify",),
+    view="text-class",
+)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.data.audio import read_recording, together
 from regard.data.batches import END, Batch, Both, Images, Sequences, Sounds
+from regard.data.digit_counts import rows_of_digits
 from regard.data.given import listed, texts_of
 from regard.data.images import Frame, read_image
 from regard.data.media_values import as_pixels, as_samples
@@ -44,6 +45,16 @@ class TextReader:
     def batch(self, given: Sequence[str]) -> Sequences:
         """These texts."""
         return Sequences.of([[*ids, END] for ids in self.tokenizer.encode_all(texts_of(given, self.what))])
+
+
+class DigitReader:
+    """Rows of ten digits, as the counter reads them."""
+
+    what = "row"
+
+    def batch(self, given: Sequence[str]) -> Sequences:
+        """These rows of digits, such as "1 7 2 0 2 1 3 4 8 6"."""
+        return rows_of_digits(texts_of(given, self.what))
 
 
 class PictureReader:

@@ -36,7 +36,7 @@ from regard.runs.answering import (
 )
 from regard.runs.checkpoints import Checkpoint, CheckpointKind, Header, called, found
 from regard.runs.folder import RunFolder
-from regard.runs.inputs import PairReader, PictureReader, Reader, SoundReader, TextReader
+from regard.runs.inputs import DigitReader, PairReader, PictureReader, Reader, SoundReader, TextReader
 from regard.runs.recipe import build, config_of, kind_of
 from regard.runs.settings import Decoding, TextData
 
@@ -192,6 +192,7 @@ def _reader(kind: Kind, config: Any, tokenizers: Mapping[str, Tokenizer]) -> Rea
         "text": lambda: TextReader(tokenizers["source"]),
         "picture": lambda: PictureReader(config.image_size, config.channels),
         "sound": lambda: SoundReader(config),
+        "digits": DigitReader,
     }
     readers = [known[each]() for each in kind.reads]
     return readers[0] if len(readers) == 1 else PairReader(*readers)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from regard import __version__
+from regard.data.digit_counts import EXAMPLE
 from regard.data.file_access import read_text, write_atomically
 from regard.data.given import parse_json, parse_settings
 from regard.data.text_lines import Parallel
@@ -192,7 +193,12 @@ def _used(kind: Kind, text: str) -> tuple[str, str, str]:
     """How a model is used: the verb, what it is given on the command line, and the call in Python."""
     if not kind.verbs:
         return "evaluate", "", ".predict(…)"
-    examples = {"text": f'"{text}"', "picture": "picture.png", "sound": "recording.wav"}
+    examples = {
+        "text": f'"{text}"',
+        "digits": f'"{EXAMPLE}"',
+        "picture": "picture.png",
+        "sound": "recording.wav",
+    }
     typed = [examples[each] for each in kind.reads]
     quoted = [each if each.startswith('"') else f'"{each}"' for each in typed]
     given = quoted[0] if len(quoted) == 1 else f"({', '.join(quoted)})"

@@ -11,9 +11,11 @@ from regard.data.batches import END, Batch, Both, Images, Pairs, Sequences, Soun
 from regard.decoding.decode import evaluating
 from regard.errors import RegardError
 from regard.layers.frames import log_mel
+from regard.models.counter import Counter
 from regard.models.hearing import SoundEncoder
 from regard.models.seeing import PictureEncoder, PictureTokens
 from regard.runs.answering import Labeller, MediaDescriber
+from regard.sight.pictures.counter_picture import counting
 from regard.sight.pictures.drawable import Photo, spectrogram
 from regard.sight.pictures.overlay import MAX_WORDS, Overlay, overlay
 from regard.sight.pictures.scene import Panels
@@ -36,10 +38,13 @@ def picture_of_class(labeller: Labeller, given: Any, *, title: str = "") -> Over
     """What a classifier's answer was made from.
 
     For one sense this is the rollout of its blocks (Abnar 2020), asked by the class token, by the learned question of
-    its pooling, or by the mean. For two senses it is what each gave to the other, the mean over heads and blocks.
+    its pooling, or by the mean. For two senses it is what each gave to the other, the mean over heads and blocks. For
+    the counter it is the weight on each digit, and what the digits send.
     """
     batch = labeller.reader.batch([given]).to(labeller.device)
     model: Any = labeller.model
+    if isinstance(model, Counter):
+        return counting(model, batch)
     with evaluating(model), watch(model) as seen:
         model.predict(batch)
         if not seen.names:

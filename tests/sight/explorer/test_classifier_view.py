@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from sight.explorer.trained import SIZES, WORDS, fused
+from sight.explorer.trained import SIZES, WORDS, counting, fused
 from torch import Tensor
 
 from regard.decoding.decode import evaluating
@@ -80,6 +80,23 @@ def test_a_text_can_be_one_of_the_senses() -> None:
     assert isinstance(text, Text)
     assert text.tokens == (("one", " two", "</s>"),)
     assert example.name == "one two · input"
+
+
+def test_the_digits_of_a_counter_are_seen_and_can_be_changed() -> None:
+    loaded = counting()
+    session = Session([example_of_run(loaded, "1 7 2 0 2 1 3 4 8 6")])
+    example = session.example(0)
+    text = example.sides[0]
+    assert isinstance(text, Text)
+    assert "".join(text.tokens[0]) == " 1 7 2 0 2 1 3 4 8 6"
+    (panel,) = example.panels
+    assert (panel.heads, panel.cross, panel.sizes) == (1, True, ((1, 10),))
+    with evaluating(loaded.model):
+        weights = loaded.model.weights(loaded.reader.batch(["1720213486"]))
+    torch.testing.assert_close(panel.layer.weights()[0, 0], weights)
+    told = session.touch(0, {"text": "4444444444"}, [])
+    wanted = loaded.probabilities(["4444444444"])[0]
+    assert dict(told["answer"]["outputs"][0]["classes"]) == pytest.approx(wanted, abs=1e-5)
 
 
 @pytest.mark.usefixtures("as_a_user")

@@ -7,6 +7,7 @@ import torch
 from PIL import Image
 from sight.explorer.trained import (
     WORDS,
+    counting,
     describer,
     listener,
     recurrent,
@@ -23,7 +24,6 @@ from regard.decoding.decode import evaluating
 from regard.decoding.forced import log_probabilities
 from regard.errors import RegardError
 from regard.models.convolutional import Convolution, ConvolutionConfig
-from regard.models.counter import Counter, CounterConfig
 from regard.runs.answering import Labeller, Loaded
 from regard.runs.inputs import PictureReader
 from regard.sight.explorer.changed_model import Uncached
@@ -349,8 +349,8 @@ def test_mistakes_are_named() -> None:
         example_of_run(sorter(), "one", more=3)
     with pytest.raises(RegardError, match="there is no token in it"):
         example_of_run(translator(), "")
-    with pytest.raises(RegardError, match="cannot be explored"):
-        example_of_run(Loaded(Counter(CounterConfig())), "one")
+    with pytest.raises(RegardError, match="has 3 digits: give 10"):
+        example_of_run(counting(), "1 7 2")
     with pytest.raises(RegardError, match="config of no known kind"):
         example_of_run(Loaded(torch.nn.Linear(1, 1)), "one")
     model = Convolution(

@@ -6,6 +6,7 @@ from regard.data.batches import SPECIAL
 from regard.data.tokenizer import Tokenizer
 from regard.models.captioner import Captioner, CaptionerConfig
 from regard.models.classifier import Classifier, ClassifierConfig
+from regard.models.counter import Counter, CounterConfig
 from regard.models.fusion import Fusion, FusionConfig
 from regard.models.hearing import Hearing, HearingConfig
 from regard.models.language import LanguageConfig, LanguageModel
@@ -14,7 +15,7 @@ from regard.models.transcriber import Transcriber, TranscriberConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vision import Vision, VisionConfig
 from regard.runs.answering import ImageCaptioner, Labeller, SpeechTranscriber, TextGenerator, Translator
-from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
+from regard.runs.inputs import DigitReader, PairReader, PictureReader, SoundReader, TextReader
 from regard.runs.settings import Decoding
 
 WORDS = Tokenizer.train(["one two three four five six seven eight"], kind="word")
@@ -54,6 +55,12 @@ def sorter(pooling: str = "attention") -> Labeller:
     torch.manual_seed(3)
     config = ClassifierConfig(vocabulary=WORDS.size, classes=3, pooling=pooling, **SIZES)
     return Labeller(Classifier(config).eval(), TextReader(WORDS), ["good", "bad", "ugly"])
+
+
+def counting() -> Labeller:
+    """A counter of 4s and 2s."""
+    torch.manual_seed(3)
+    return Labeller(Counter(CounterConfig()).eval(), DigitReader(), ["no", "yes"])
 
 
 def viewer() -> Labeller:

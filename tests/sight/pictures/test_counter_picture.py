@@ -10,7 +10,7 @@ from regard.data.batches import Labelled, Sequences
 from regard.data.digit_counts import FIRST
 from regard.models.counter import Counter, CounterConfig
 from regard.sight.pictures.chart import Chart
-from regard.sight.pictures.colours import colour
+from regard.sight.pictures.colours import HATCH, MARKED, colour
 from regard.sight.pictures.counter_picture import counting
 from regard.sight.pictures.scene import Box, Label
 
@@ -65,12 +65,38 @@ def test_a_digit_lies_on_the_colour_of_its_weight_and_fours_go_up_and_twos_down(
     levels = picture.weights / picture.weights.max(1, keepdims=True)  # each sample by its own largest
     assert [cell.fill for cell in cells] == [colour(float(each)) for each in levels.flatten()]
     bars = {
-        mark.x: mark for mark in marks if isinstance(mark, Box) and not mark.corner and mark.y < cells[10].y
+        mark.x: mark
+        for mark in marks
+        if isinstance(mark, Box) and mark.fill and not mark.corner and mark.y < cells[10].y
     }
     up, down, other = (bars[x] for x in sorted(bars))
     assert up.y + up.height == pytest.approx(down.y)  # they stand on one line
     assert up.height == down.height == other.height
     assert up.fill == other.fill != down.fill
+
+
+def test_fours_and_twos_are_outlined_whatever_their_weight(model):
+    with torch.no_grad():
+        model.pooling.queries.zero_()  # every digit has the same weight
+    marks = counting(model, batch()).scene().marks
+    outlines = [mark for mark in marks if isinstance(mark, Box) and mark.edge == MARKED]
+    cells = [mark for mark in marks if isinstance(mark, Box) and mark.corner]
+    wanted = [cell for cell, digit in zip(cells, [*DIGITS[0], *DIGITS[1]], strict=True) if digit in (2, 4)]
+    assert len(wanted) == len(outlines) == 7
+    for cell, outline in zip(wanted, outlines, strict=True):
+        assert cell.x < outline.x < outline.x + outline.width < cell.x + cell.width
+        assert cell.y < outline.y < outline.y + outline.height < cell.y + cell.height
+
+
+def test_what_a_digit_with_no_more_than_an_even_share_of_the_weight_sends_is_grey(model):
+    def hues():
+        marks = counting(model, batch(DIGITS[:1])).scene().marks
+        return {mark.fill for mark in marks if isinstance(mark, Box) and mark.fill and not mark.corner}
+
+    assert HATCH not in hues()
+    with torch.no_grad():
+        model.pooling.queries.zero_()
+    assert hues() == {HATCH}
 
 
 def test_the_answer_its_probability_and_the_truth_are_written(model):
@@ -95,9 +121,10 @@ def test_with_a_log_the_loss_is_drawn_below(model, tmp_path):
 
 def test_the_terminal_shows_digits_weights_values_and_the_answer(model):
     lines = printed(counting(model, batch()).terminal()).splitlines()
-    assert lines[0].split() == [*map(str, DIGITS[0]), "yes,", "100.0", "%"]
-    assert lines[1].split()[:4] == ["33%", "33%", "33%", "0%"]
-    assert lines[2].split()[:4] == ["▲1.0", "▼1.0", "▲1.0", "·"]
+    assert lines[0].strip() == "More 4s than 2s?"
+    assert " ".join(lines[1].split()) == "[4] [2] [4] 0 9 1 1 1 1 1 yes, 100.0 %"
+    assert lines[2].split()[:4] == ["33%", "33%", "33%", "0%"]
+    assert lines[3].split()[:4] == ["▲1.0", "▼1.0", "▲1.0", "·"]
 
 
 def test_too_many_samples_are_refused(model):

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from regard.data.digit_counts import VOCABULARY, CountFeed
+from regard.data.digit_counts import LABELS, VOCABULARY, CountFeed
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
@@ -35,6 +35,7 @@ def prepare(
         train=train,
         validate=partial(likelihood, feed=valid),
         test=partial(likelihood, feed=test),
+        labels=[*LABELS],
         facts={"training samples an epoch": data.train, "test samples": data.test},
     )
 

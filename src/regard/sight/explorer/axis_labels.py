@@ -10,10 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batches import SPECIAL, Batch, Sequences, Sounds
+from regard.data.digit_counts import FIRST
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.search import normalised
 from regard.errors import RegardError
-from regard.runs.inputs import Reader, TextReader
+from regard.runs.inputs import DigitReader, Reader, TextReader
 from regard.sight.explorer.example import Picture, Side, Step, Text
 from regard.sight.media_pictures import ground_of
 from regard.sight.pictures.drawable import photo
@@ -64,6 +65,9 @@ def log_probability(logits: Float[Tensor, "t vocabulary"], tokens: Sequence[int]
 def side_of(model: Any, encoder: Any, reader: Reader, batch: Batch, *, name: str = "text") -> Side:
     """The first input of a batch along an axis: the tokens of a text, or the pixels of what an encoder cuts up."""
     if isinstance(batch, Sequences):
+        if isinstance(reader, DigitReader):
+            digits = (batch.tokens[0] - FIRST).tolist()
+            return Text(name="digits", tokens=(tuple(f" {digit}" for digit in digits),))
         if not isinstance(reader, TextReader):
             raise RegardError(f"tokens from a reader of a {reader.what}: a text is wanted")
         return Text(name=name, tokens=(spelled(reader.tokenizer, batch.tokens[0].tolist()),))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.data.batches import Both
 from regard.runs.answering import Labeller
-from regard.runs.inputs import PairReader, TextReader
+from regard.runs.inputs import DigitReader, PairReader, TextReader
 from regard.sight.explorer.axis_labels import name_of, side_of
 from regard.sight.explorer.changed_model import changed, nats_lost
 from regard.sight.explorer.example import (
@@ -42,8 +42,8 @@ class ClassifierView:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """The text. Pictures and recordings cannot be edited."""
-        return {"text": self.given} if isinstance(self.labeller.reader, TextReader) else {}
+        """The text or the digits. Pictures and recordings cannot be edited."""
+        return {"text": self.given} if isinstance(self.labeller.reader, TextReader | DigitReader) else {}
 
     def look(self, inputs: Mapping[str, str], changes: Sequence[Change]) -> Example:
         """The likeliest classes, and where the model looked for them."""

@@ -8,7 +8,7 @@ from regard.models.fusion import Fusion
 from regard.models.kind import View
 from regard.models.kinds import KINDS
 from regard.runs.answering import Loaded, MediaDescriber, TextGenerator, Translator
-from regard.runs.inputs import PairReader, TextReader
+from regard.runs.inputs import DigitReader, PairReader, TextReader
 from regard.runs.recipe import kind_of
 from regard.sight.explorer.classifier_view import ClassifierView
 from regard.sight.explorer.example import Example, Subject
@@ -55,7 +55,7 @@ def example_of_run(
 
 def _check_reader(loaded: Any, view: View) -> None:
     """Raise unless a classifier reads what the view of its kind shows."""
-    if view == "text-class" and not isinstance(loaded.reader, TextReader):
+    if view == "text-class" and not isinstance(loaded.reader, TextReader | DigitReader):
         raise RegardError(f"this classifier reads a {loaded.reader.what}, not a text")
     if view == "pair-class" and not isinstance(loaded.reader, PairReader):
         raise RegardError(f"this classifier reads one {loaded.reader.what}, not two senses")

@@ -2,20 +2,20 @@
 
 from dataclasses import dataclass
 from os import PathLike
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from regard.data.batches import Labelled, Sequences
-from regard.data.digit_counts import FIRST
+from regard.data.digit_counts import FIRST, LABELS
 from regard.errors import RegardError
-from regard.models.counter import Counter
-from regard.sight.pictures.colours import FAINT, HATCH, HUES, INK, code, colour, readable
+from regard.sight.pictures.colours import FAINT, HATCH, HUES, INK, MARKED, code, colour, readable
 from regard.sight.pictures.curves import loss_of
 from regard.sight.pictures.png import length
 from regard.sight.pictures.scene import (
@@ -30,15 +30,32 @@ from regard.sight.pictures.scene import (
     Stroke,
     head,
     page,
+    plain,
 )
 
 MAX_SAMPLES = 32  # samples
 _CELL, _APART = 40.0, 20.0
+_INSET = 2.5  # of the outline of a 4 or a 2
 _NUMBER = 16.0  # the row of weights
 _REACH = 24.0  # the longest bar of a value, up or down
 _FOR, _AGAINST = HUES[0], HUES[1]  # what speaks for more 4s, and what against
-_ATTENDED = 0.25  # of the largest weight: below, a digit sends in vain
-_ANSWERS = ("no", "yes")
+_NOTE = (
+    "dark: looked at much · outlined: 4s and 2s · below: what the digit sends, up for the 4s, down for the 2s"
+)
+
+
+@runtime_checkable
+class CountingModel(Protocol):
+    """What can be drawn: the counter, or a model like it."""
+
+    def predict(self, batch: Sequences) -> Float[torch.Tensor, "b classes"]:
+        """The log-probability of no and of yes."""
+
+    def weights(self, batch: Sequences) -> Float[torch.Tensor, "b n"]:
+        """How much it looks at each digit."""
+
+    def values(self, batch: Sequences) -> Float[torch.Tensor, "b n value"]:
+        """What each digit sends."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,11 +67,13 @@ class Counting(Drawing):
     values: Float[np.ndarray, "b n"]  # what a digit sends, along the line from what 2s to what 4s send
     yes: Float[np.ndarray, " b"]  # p(more 4s than 2s)
     labels: Int[np.ndarray, " b"] | None = None
+    title: str = "More 4s than 2s?"
+    note: str = _NOTE
+    numbered: bool = False  # values are written at the bars of digits that are looked at
 
     def scene(self) -> Scene:
         """A row for each sample: digits on their weights, the weights, the values up or down, the answer."""
-        note = "dark: looked at much · below: what the digit sends, up for the 4s, down for the 2s"
-        marks, top, reach = head("More 4s than 2s?", note)
+        marks, top, reach = head(self.title, self.note)
         right = MARGIN + self.digits.shape[1] * _CELL + 26
         top += 6
         step = _CELL + _NUMBER + 2 * _REACH + _APART
@@ -62,7 +81,7 @@ class Counting(Drawing):
             marks += self._row(row, top + row * step)
             marks += self._answer(row, right, top + row * step)
         width = max(reach, right + length("yes, 100.0 %", 19.0)) + MARGIN
-        return page("More 4s than 2s?", marks, width, top + len(self.digits) * step - _APART + MARGIN / 2)
+        return page(self.title, marks, width, top + len(self.digits) * step - _APART + MARGIN / 2)
 
     def terminal(self) -> RenderableType:
         """A table for a rich console: the digits on their weights, and the values under them."""
@@ -73,9 +92,9 @@ class Counting(Drawing):
             for digit, weight, value in zip(self.digits[row], weights, values, strict=True):
                 back = colour(self._level(row, float(weight)))
                 style = Style(color=code(readable(back)), bgcolor=code(back))
-                digits.append(f"  {digit}  ", style)
+                digits.append(f"[{digit}]".center(5) if digit in (2, 4) else f"  {digit}  ", style)
                 size = f"{'▲' if value > 0 else '▼'}{abs(value):.1f}" if abs(value) >= 0.1 else "·"
-                attended = self._level(row, float(weight)) >= _ATTENDED
+                attended = self._attended(float(weight))
                 below.append(
                     size.center(5), Style(color=code(_FOR if value > 0 else _AGAINST), dim=not attended)
                 )
@@ -84,11 +103,15 @@ class Counting(Drawing):
             table.add_row(percents, Text(f"  {self._truth(row)}", style="dim"))
             table.add_row(below)
             table.add_row("")
-        return table
+        return Group(Text(plain(self.title, 96), style="bold"), table)
 
     def _level(self, row: int, weight: float) -> float:
         """A weight divided by the largest of its sample, so that samples with more 4s and 2s are not paler."""
         return weight / max(float(self.weights[row].max()), 1e-12)
+
+    def _attended(self, weight: float) -> bool:
+        """Whether a digit gets more than an even share of the weight, one in ten; otherwise it sends in vain."""
+        return weight - 1 / self.digits.shape[1] > 1e-6  # beyond rounding
 
     def _shares(self, row: int) -> Float[np.ndarray, " n"]:
         """The values as parts of the largest of all."""
@@ -105,6 +128,11 @@ class Counting(Drawing):
             back = colour(self._level(row, weight))
             said = f"{digit}: weight {weight:.3g}, sends {self.values[row, place]:+.3g}"
             marks.append(Box(x=x, y=top, width=_CELL - 2, height=_CELL - 2, fill=back, corner=4, said=said))
+            if digit in (2, 4):
+                inner = _CELL - 2 - 2 * _INSET
+                marks.append(
+                    Box(x=x + _INSET, y=top + _INSET, width=inner, height=inner, edge=MARKED, thick=2.5)
+                )
             middle = x + (_CELL - 2) / 2
             marks.append(
                 Label(middle, top + _CELL / 2 - 1, str(digit), 19.0, readable(back), anchor="middle")
@@ -113,23 +141,24 @@ class Counting(Drawing):
             marks.append(Label(middle, top + _CELL + 7, _short(weight), 10.5, ink, anchor="middle"))
             tall = abs(value) * _REACH
             if tall >= 0.5:
-                fill = (_FOR if value > 0 else _AGAINST) if self._level(row, weight) >= _ATTENDED else HATCH
+                fill = (_FOR if value > 0 else _AGAINST) if self._attended(weight) else HATCH
                 y = zero - tall if value > 0 else zero
                 marks.append(Box(x=middle - 7, y=y, width=14, height=tall, fill=fill, said=said))
+            if self.numbered and self._attended(weight):
+                text = f"{self.values[row, place]:+.1f}".replace("-", "−")
+                beyond = zero + 9 if value > 0 else zero - 9  # on the side without the bar
+                marks.append(Label(middle, beyond, text, 10.5, anchor="middle"))
         return marks
 
     def _answer(self, row: int, x: float, top: float) -> list[Mark]:
         y = top + _CELL / 2 - 1
-        lines: list[Mark] = [Label(x, y, self._said(row), 15.0)]
-        if self.labels is not None:
-            right = int(self.yes[row] > 0.5) == int(self.labels[row])
-            ink = FAINT if right else _AGAINST
-            lines.append(Label(x, y + 22, self._truth(row), NOTE, ink))
-        return lines
+        wrong = self.labels is not None and int(self.yes[row] > 0.5) != int(self.labels[row])
+        ink = _AGAINST if wrong else FAINT
+        return [Label(x, y, self._said(row), 15.0), Label(x, y + 22, self._truth(row), NOTE, ink)]
 
     def _said(self, row: int) -> str:
         yes = float(self.yes[row])
-        return f"{_ANSWERS[yes > 0.5]}, {100 * max(yes, 1 - yes):.1f} %"
+        return f"{LABELS[yes > 0.5]}, {100 * max(yes, 1 - yes):.1f} %"
 
     def _truth(self, row: int) -> str:
         """How many there are, and so what the answer should be."""
@@ -138,13 +167,18 @@ class Counting(Drawing):
         if self.labels is None:
             return count
         label = int(self.labels[row])
-        return count if label == int(self.yes[row] > 0.5) else f"{count}: wrong, {_ANSWERS[label]}"
+        return count if label == int(self.yes[row] > 0.5) else f"{count}: wrong, {LABELS[label]}"
 
 
 def counting(
-    model: Counter, batch: Labelled | Sequences, *, log: str | PathLike[str] | None = None
+    model: CountingModel, batch: Labelled | Sequences, *, log: str | PathLike[str] | None = None
 ) -> Panels:
-    """What a counter looks at in some samples, what the digits send and what it answers; with a log, how it learned.
+    """What a counter looks at in some samples, what the digits send and what it answers; with a log, how it learned."""
+    return Panels(parts=[counted(model, batch), *(() if log is None else [loss_of(log)])])
+
+
+def counted(model: CountingModel, batch: Labelled | Sequences) -> Counting:
+    """What a counter looks at in some samples, what the digits send and what it answers.
 
     A digit sends a few numbers. They are shown as one: how far along the line from what a 2 sends to what a 4
     sends, which is what the answer depends on, with the middle of the two at 0.
@@ -154,17 +188,16 @@ def counting(
         raise RegardError(f"{len(sequences)} samples: a picture shows from 1 to {MAX_SAMPLES}")
     with torch.no_grad():
         values = model.values(sequences).double()
-        picture = Counting(
+        return Counting(
             digits=(sequences.tokens - FIRST).cpu().numpy(),
             weights=model.weights(sequences).double().cpu().numpy(),
             values=_along(model, values).cpu().numpy(),
             yes=model.predict(sequences)[:, 1].double().exp().cpu().numpy(),
             labels=None if labels is None else labels.cpu().numpy(),
         )
-    return Panels(parts=[picture, *(() if log is None else [loss_of(log)])])
 
 
-def _along(model: Counter, values: Float[torch.Tensor, "b n value"]) -> Float[torch.Tensor, "b n"]:
+def _along(model: CountingModel, values: Float[torch.Tensor, "b n value"]) -> Float[torch.Tensor, "b n"]:
     """(v − (v₄ + v₂)/2) · (v₄ − v₂) / |v₄ − v₂|²: 4s at ½, 2s at −½."""
     pair = torch.tensor([[FIRST + 4, FIRST + 2]], device=values.device)
     four, two = model.values(Sequences(pair, torch.tensor([2], device=values.device)))[0].double()
