@@ -139,8 +139,8 @@ def counter(
         see=(
             f"On 4s and 2s, where there are any, lies {_percent(plain.on)} (one value) and {_percent(ours.on)} (Counter) "
             "of the weight.",
-            f"A 4 sends {sent[4]:+.1f} and a 2 {sent[2]:+.1f}; weighted, {fours} × 4 and {twos} × 2 make the message "
-            f"{message:+.1f}: {answer}, {_percent(max(yes, 1 - yes))}.",
+            f"A 4 sends {_signed(sent[4])} and a 2 {_signed(sent[2])}; weighted, {fours} × 4 and {twos} × 2 make the message "
+            f"{_signed(message)}: {answer}, {_percent(max(yes, 1 - yes))}.",
             f"Right on {FRESH:,} fresh rows: {_percent(plain.right)} (one value) and {_percent(ours.right)} (Counter).",
         ),
     )
@@ -190,6 +190,10 @@ def _numbers(learned: _Learned, given: Sequences) -> dict[str, Any]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
 
 
 def _rounded(values: Tensor) -> list[float]:
