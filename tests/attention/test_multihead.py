@@ -1,5 +1,6 @@
 """Multi-head attention against torch, against a loop over heads, and its freedoms one by one."""
 
+import inspect
 import itertools
 
 import pytest
@@ -11,6 +12,7 @@ from regard import (
     ALiBi,
     Bilinear,
     Cosine,
+    Dot,
     HeadSizes,
     LowRank,
     MultiHeadAttention,
@@ -20,6 +22,8 @@ from regard import (
     lengths,
     weigh,
 )
+from regard.attention.kv_cache import BeamCache, GrowingSlots
+from regard.interop import torch as drop_in
 from regard.layers.rotary import Rotary
 
 
@@ -151,6 +155,52 @@ def test_scores_and_biases_are_parts(parts: dict[str, nn.Module]) -> None:
     )
 
 
+@pytest.mark.parametrize("scale", [0.25, 1, 3.5, -1.0])
+def test_a_scale_multiplies_the_scores_as_torchs_function_scales_dot_products(scale: float) -> None:
+    module = MultiHeadAttention(12, 4, score=Dot(), scale=scale).double()
+    x, memory = torch.randn(2, 5, 12).double(), torch.randn(2, 7, 12).double()
+    for key in (x, memory):
+        parts = (module.input.queries(x), module.input.keys(key), module.input.values(key))
+        heads = (part.unflatten(-1, (4, -1)).transpose(1, 2) for part in parts)
+        mixed = nn.functional.scaled_dot_product_attention(*heads, scale=scale)
+        expected = module.output(mixed.transpose(1, 2).flatten(2))
+        torch.testing.assert_close(module(x, key), expected, rtol=0, atol=1e-12)
+    assert module.call(x).scale == scale
+
+
+def test_a_scale_comes_on_top_of_what_a_score_divides_by() -> None:
+    module, x = MultiHeadAttention(12, 4, scale=2.0).double(), torch.randn(2, 5, 12).double()
+    twice = MultiHeadAttention(12, 4, score=Dot(), scale=2.0 / 3**0.5).double()
+    twice.load_state_dict(module.state_dict())
+    torch.testing.assert_close(module(x), twice(x), rtol=0, atol=1e-12)
+
+
+def test_a_scale_holds_step_by_step_and_for_rows_that_share_a_cache() -> None:
+    module, x = MultiHeadAttention(12, 4, scale=3.0).double(), torch.randn(2, 5, 12).double()
+    whole = module(x, mask=causal())
+    past, beam = None, None
+    for t in range(5):
+        if t == 2 and past is not None:
+            beam = BeamCache(past, GrowingSlots.of(2, 1, 2, device=x.device))
+        answer, past = module.step(x[:, t : t + 1], past)
+        torch.testing.assert_close(answer[:, 0], whole[:, t], rtol=0, atol=1e-12)
+        if beam is not None:
+            answer, beam = module.step_beam(x[:, t : t + 1], beam)
+            torch.testing.assert_close(answer[:, 0], whole[:, t], rtol=0, atol=1e-12)
+
+
+def test_the_drop_in_for_torch_has_no_scale_of_its_own() -> None:
+    ours, torchs = (
+        inspect.signature(each.__init__) for each in (drop_in.MultiheadAttention, nn.MultiheadAttention)
+    )
+    assert ours == torchs
+    module = drop_in.MultiheadAttention(12, 4)
+    x = torch.randn(5, 2, 12)
+    theirs = nn.MultiheadAttention(12, 4)
+    theirs.load_state_dict(module.state_dict())
+    torch.testing.assert_close(module(x, x, x)[0], theirs(x, x, x)[0])
+
+
 def test_rotary_attention_sees_only_differences_of_position() -> None:
     module = MultiHeadAttention(16, 2, rotary=Rotary(8)).double()
     x = torch.randn(1, 4, 16).double()
@@ -175,6 +225,7 @@ def test_dropout_is_of_weights_and_only_in_training() -> None:
         (lambda: MultiHeadAttention(10, 4), "width=10 does not divide into heads=4"),
         (lambda: MultiHeadAttention(12, 4, sizes=HeadSizes(kv_heads=3)), "heads=4, kv_heads=3"),
         (lambda: MultiHeadAttention(12, 0), "heads=0"),
+        (lambda: MultiHeadAttention(12, 4, scale="half"), "scale='half': give a number"),
         (
             lambda: MultiHeadAttention(4, 2)(torch.ones(1, 2, 4), value=torch.ones(1, 2, 4)),
             "a value without a key",

@@ -172,7 +172,12 @@ def compute(
 
 
 def attend_beam(
-    query: Float[Tensor, "rows h 1 d"], cache: BeamCache, score: Score, *, dropout: float = 0.0
+    query: Float[Tensor, "rows h 1 d"],
+    cache: BeamCache,
+    score: Score,
+    *,
+    scale: float = 1.0,
+    dropout: float = 0.0,
 ) -> Float[Tensor, "rows h 1 dv"]:
     """What each row takes from its own keys in a cache that several rows share.
 
@@ -181,7 +186,7 @@ def attend_beam(
 
     def together() -> Tensor:
         slots, kept, newest = cache.slots, cache.kept, cache.newest
-        beside, reach = Call(slots.beside(query), kept.key, None, None, score), slots.reach
+        beside, reach = Call(slots.beside(query), kept.key, None, None, score, scale), slots.reach
         if newest is not None and isinstance(reach, StaticReach):
             if isinstance(score, ScaledDot) and decode_kernel_fits(beside):
                 from regard.attention.kernels.decode_attention import decode_attention
@@ -193,7 +198,7 @@ def attend_beam(
                         kept.value,
                         added=reach.scores,
                         filled=reach.filled,
-                        scale=score.factor(query.shape[-1]),
+                        scale=scale * score.factor(query.shape[-1]),
                         newest=(newest.key, newest.value),
                     )
                 )
@@ -203,7 +208,7 @@ def attend_beam(
     if not observed():
         return together()
     apart = cache.apart()
-    return _shown(Call(query, apart.key, None, None, score), apart.value, together, dropout)
+    return _shown(Call(query, apart.key, None, None, score, scale), apart.value, together, dropout)
 
 
 def attend_static(

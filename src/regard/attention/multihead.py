@@ -16,7 +16,7 @@ from regard.attention.masks import Mask, checked_mask
 from regard.attention.reach import Extent, Reach
 from regard.attention.scores import ScaledDot, Score
 from regard.attention.static_cache import StaticReach
-from regard.data.given import instance, probability, vectors, whole
+from regard.data.given import instance, number, probability, vectors, whole
 from regard.errors import RegardError
 
 
@@ -41,7 +41,7 @@ class Rotation(Protocol):
 
 
 class MultiHeadAttention(nn.Module):
-    """Σ_h W_o[h] · softmax(score(Q_h, K_h)) V_h (Vaswani 2017, section 3.2.2).
+    """Σ_h W_o[h] · softmax(scale · score(Q_h, K_h)) V_h (Vaswani 2017, section 3.2.2).
 
     `attention(x)` is self-attention, `attention(x, memory)` cross-attention, `attention(query, key, value)` the
     general case. Inputs are [batch, positions, width], or [positions, width] without a batch.
@@ -54,6 +54,7 @@ class MultiHeadAttention(nn.Module):
         *,
         sizes: HeadSizes | None = None,
         score: Score | None = None,
+        scale: float = 1.0,  # of the scores, besides their own: 1 / √d is the scaled dot product's already
         bias: Bias | None = None,
         rotary: Rotation | None = None,
         dropout: float = 0.0,
@@ -90,6 +91,7 @@ class MultiHeadAttention(nn.Module):
         )
         self.output = glorot(nn.Linear(heads * value_width, sizes.output or width, bias=affine))
         self.score = ScaledDot() if score is None else score
+        self.scale = float(number("scale", scale))
         self.bias = bias
         self.rotary = rotary
         self.dropout = probability("dropout", dropout)
@@ -194,7 +196,7 @@ class MultiHeadAttention(nn.Module):
         past = past.extended(self._kept(key, value, offset=offset))
         asked = self._turned(self._split(query, self.heads), offset)
         dropout = self.dropout if self.training else 0.0
-        mixed = attend_beam(asked, past, self.score, dropout=dropout)
+        mixed = attend_beam(asked, past, self.score, scale=self.scale, dropout=dropout)
         return mixed.transpose(-2, -3).flatten(-2), past
 
     def call(
@@ -226,7 +228,8 @@ class MultiHeadAttention(nn.Module):
 
     def _call(self, query: Tensor, key: Tensor, mask: Mask | None, offset: int) -> Call:
         bias = None if self.bias is None else self.bias.shifted(offset)
-        return Call(self._turned(self._split(query, self.heads), offset), key, mask, bias, self.score)
+        asked = self._turned(self._split(query, self.heads), offset)
+        return Call(asked, key, mask, bias, self.score, self.scale)
 
     def _mix(
         self,
