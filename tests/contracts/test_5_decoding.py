@@ -43,6 +43,30 @@ def transformer() -> nn.Module:
     )
 
 
+def additive_transformer() -> nn.Module:
+    return Transformer(
+        TransformerConfig(
+            width=32,
+            heads=4,
+            depth=1,
+            decoder_depth=1,
+            hidden_width=64,
+            score="additive",
+            tied="none",
+            source_vocabulary=WORDS,
+            target_vocabulary=WORDS,
+        )
+    )
+
+
+def bilinear_language() -> nn.Module:
+    return LanguageModel(
+        LanguageConfig(
+            width=32, heads=4, depth=1, hidden_width=64, vocabulary=WORDS, tied="none", score="bilinear"
+        )
+    )
+
+
 def recurrent() -> nn.Module:
     return RecurrentTranslator(
         RecurrentConfig(width=24, embedding_width=16, source_vocabulary=WORDS, target_vocabulary=WORDS)
@@ -107,6 +131,8 @@ def decoded(
         (transformer, 40),
         (recurrent, 40),
         (language, 40),
+        (additive_transformer, 20),
+        (bilinear_language, 20),
         pytest.param(transformer, 250, marks=pytest.mark.slow),
         pytest.param(recurrent, 600, marks=pytest.mark.slow),
         pytest.param(language, 150, marks=pytest.mark.slow),

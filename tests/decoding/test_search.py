@@ -50,6 +50,14 @@ def lively(**changes: Any) -> Transformer:
     return model
 
 
+def scored(score: str) -> Transformer:
+    """One with another score, and fewer texts that end."""
+    model = lively(score=score, kv_heads=2)
+    with torch.no_grad():
+        model.get_parameter("output.weight")[END] /= 3
+    return model
+
+
 def sources() -> Sequences:
     sizes = torch.randint(1, 9, (COUNT,)).tolist()
     given = Sequences.of([[*torch.randint(3, WORDS, (size,)).tolist(), END] for size in sizes])
@@ -93,6 +101,24 @@ def test_static_caches_give_the_texts_of_growing_ones(changes: dict[str, Any], s
     assert numbers(found) == pytest.approx(numbers(wanted), abs=1e-4)
     assert any(finished for some in texts(found) for _, finished in some)
     assert not all(finished for some in texts(found) for _, finished in some)
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine", "bilinear", "low-rank", "additive"])
+@pytest.mark.parametrize("size", [None, 3])
+def test_static_caches_take_every_score(score: str, size: int | None) -> None:
+    model, source = scored(score), sources()
+    make: Any = SingleSearch if size is None else partial(BeamSearch, size=size, count=1, penalty=0.6)
+    if size is None:
+        wanted = [[one] for one in greedy(model, source, limits=LIMITS)]
+    else:
+        wanted = beam(model, source, size=size, limits=LIMITS)
+    with evaluating(model):
+        static = _StaticDecode.of(model, model.start(source), make, LIMITS.tolist(), CAPACITY, size or 1)
+        assert static is not None
+        found = static.run(model, LIMITS.tolist())
+    assert texts(found) == texts(wanted)
+    assert numbers(found) == pytest.approx(numbers(wanted), abs=1e-4)
+    assert len({tuple(one.tokens) for some in found for one in some}) > 5
 
 
 def test_sampling_over_static_caches_draws_the_same_texts() -> None:

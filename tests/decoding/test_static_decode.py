@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from decoding.test_search import LIMITS, lively, numbers, sources, texts
+from decoding.test_search import LIMITS, lively, numbers, scored, sources, texts
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -165,6 +165,26 @@ def test_captured_hooked_watched_and_changed_by_nothing_give_the_same_bits(
     for each in found:
         assert texts(each) == texts(wanted)
         assert numbers(each) == numbers(wanted)
+
+
+@gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("score", ["dot", "cosine", "bilinear", "low-rank", "additive"])
+def test_every_score_is_captured_and_watched_with_the_same_bits(score: str, dtype: torch.dtype) -> None:
+    model, source = scored(score).to("cuda", dtype), sources().to("cuda")
+    for how in ("greedy", "beam"):
+        wanted = decoded(how, model, source)
+        found = [decoded(how, model, source) for _ in range(3)]
+        with watch(model):
+            found.append(decoded(how, model, source))
+        for each in found:
+            assert texts(each) == texts(wanted)
+            assert numbers(each) == numbers(wanted)
+        if dtype == torch.float32:
+            slow = scored(score)
+            on_cpu = decoded(how, slow, source.to("cpu"))
+            assert numbers(wanted) == pytest.approx(numbers(on_cpu), abs=0.02)
+            assert texts(wanted) == texts(on_cpu)
 
 
 @gpu

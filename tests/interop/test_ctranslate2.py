@@ -89,6 +89,7 @@ def test_ctranslate2_gives_our_probabilities_and_texts(tmp_path: Path, changes: 
         ({"norm": "inside"}, "norm='inside'"),
         ({"positions": "alibi"}, "positions='alibi'"),
         ({"kv_heads": 1}, "kv_heads=1"),
+        ({"score": "cosine"}, "score='cosine'"),
     ],
     ids=str,
 )

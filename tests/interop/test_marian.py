@@ -101,6 +101,7 @@ def test_there_and_back_is_the_same_model(tmp_path: Path, tied: str) -> None:
         ({"positions": "rotary", "width": 24}, "positions='rotary'"),
         ({"feedforward": "swiglu"}, "feedforward='swiglu'"),
         ({"kv_heads": 1}, "kv_heads=1"),
+        ({"score": "cosine"}, "score='cosine'"),
     ],
     ids=str,
 )

@@ -4,8 +4,8 @@
     ctranslate2.Translator("folder").translate_batch([["▁two", …, "</s>"]])
 
 What it can say: norm="before" or "after", positions="sinusoidal", "learned" or "rotary", every feed-forward map and every `tied`;
-as many heads of key and value as of query. Sources end with "</s>", as they do here. It may write PAD and START, which
-our decoders never do: pass suppress_sequences=[["<pad>"], ["<s>"]] where that matters.
+as many heads of key and value as of query; score="scaled-dot". Sources end with "</s>", as they do here. It may write PAD
+and START, which our decoders never do: pass suppress_sequences=[["<pad>"], ["<s>"]] where that matters.
 """
 
 from collections.abc import Sequence
@@ -30,6 +30,7 @@ CAN_SAY = {
     "positions": ("sinusoidal", "learned", "rotary"),
     "feedforward": ("relu", "gelu", "swiglu"),
     "kv_heads": (None,),
+    "score": ("scaled-dot",),
 }
 
 

@@ -4,7 +4,8 @@ Marian lays its sines before its cosines, where ours alternate (Vaswani 2017), s
 another order on the way. A product then sums in another order, and results agree up to rounding.
 
 What Marian can say: norm="after", positions="sinusoidal", feedforward="relu" or "gelu", every `tied`. It has no
-other norm, no other positions, no gated feed-forward map and no fewer heads of key and value.
+other norm, no other positions, no gated feed-forward map, no fewer heads of key and value and no
+score but the scaled dot product.
 """
 
 import json
@@ -29,6 +30,7 @@ CAN_SAY = {
     "positions": ("sinusoidal",),
     "feedforward": ("relu", "gelu"),
     "kv_heads": (None,),
+    "score": ("scaled-dot",),
 }
 Features = Literal["in", "out"]  # which axis of a weight is over the features of the model
 

@@ -1,7 +1,5 @@
 """How a recurrent decoder asks its source: attention with one head, plain or projected, under any of the scores."""
 
-from typing import Literal
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -10,26 +8,7 @@ from regard.attention.call import Call
 from regard.attention.kv_cache import KeyValue
 from regard.attention.masks import Mask
 from regard.attention.multihead import InProjection
-from regard.attention.scores import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score
-
-ScoreName = Literal["dot", "scaled-dot", "cosine", "bilinear", "low-rank", "additive"]
-
-
-def make_score(name: ScoreName, width: int, *, rank: int) -> Score:
-    """A score between vectors of one width, by its name."""
-    match name:
-        case "dot":
-            return Dot()
-        case "scaled-dot":
-            return ScaledDot()
-        case "cosine":
-            return Cosine(0.1, learned=True)  # at 1 no key could ever have much more than another
-        case "bilinear":
-            return Bilinear(width, width)
-        case "low-rank":
-            return LowRank(width, width, rank=rank)
-        case "additive":
-            return Additive(width, width, hidden=width)
+from regard.attention.scores import Score
 
 
 class Alignment(nn.Module):

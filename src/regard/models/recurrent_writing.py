@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from regard.attention.kv_cache import Memory
 from regard.attention.masks import lengths
 from regard.attention.multihead import glorot
+from regard.attention.named_scores import make_score
 from regard.data.batches import START, Pairs, Source
 from regard.data.given import check_choices, check_vocabulary
 from regard.errors import RegardError
@@ -28,7 +29,7 @@ from regard.layers.recurrence import Recurrence
 from regard.models.layout import Encoded, Spent, following, pairs, readable
 from regard.models.objective import WordLoss
 from regard.models.protocols import Loss
-from regard.models.recurrent_attention import Alignment, make_score
+from regard.models.recurrent_attention import Alignment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,8 @@ class RecurrentWritingConfig:
         "plain"  # states themselves are queries, keys and values, or maps of them
     )
     wiring: Literal["recurrent-context", "output-context"] = "output-context"
-    rank: int = 32  # of the low-rank score
+    rank: int = 32  # k, of the low-rank score
+    additive_hidden: int | None = None  # r, units of the additive score; None: the width of the states
     dropout: float = 0.1
     smoothing: float = 0.1  # of the labels
 
@@ -54,6 +56,8 @@ class RecurrentWritingConfig:
         for name in ("width", "embedding_width", "depth", "rank"):
             if getattr(self, name) < 1:
                 raise RegardError(f"{name}={getattr(self, name)}: at least 1")
+        if self.additive_hidden is not None and self.additive_hidden < 1:
+            raise RegardError(f"additive_hidden={self.additive_hidden}: at least 1, or null for the width")
         if not 0.0 <= self.dropout < 1.0:
             raise RegardError(f"dropout={self.dropout}: from 0 to below 1")
 
@@ -119,7 +123,8 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
             self.bridges = nn.ModuleList(glorot(nn.Linear(bridged, whole)) for _ in range(config.depth))
         self.attention = None
         if config.attention != "none":
-            score = make_score(config.attention, width, rank=config.rank)
+            hidden = config.additive_hidden or width
+            score = make_score(config.attention, width, width, rank=config.rank, hidden=hidden)
             self.attention = Alignment(width, score, projected=config.form == "projected")
         joined = width if self.attention is None else 2 * width
         self.joint = glorot(nn.Linear(joined, width, bias=False))  # W_c

@@ -9,6 +9,8 @@ from torch.nn import functional as F
 
 from regard.attention.biases import ALiBi, Bias, RelativeBuckets
 from regard.attention.multihead import HeadSizes, MultiHeadAttention, Rotation
+from regard.attention.named_scores import make_score
+from regard.attention.scores import Score
 from regard.data.given import check_choices, check_vocabulary
 from regard.errors import RegardError
 from regard.layers.blocks import (
@@ -26,6 +28,7 @@ from regard.layers.embedding import Embedding, Gaussian, Learned, Positions, Sin
 from regard.layers.pooling import AttentionPooling
 from regard.layers.rotary import Rotary
 
+ROTATED = ("scaled-dot", "dot", "cosine")  # scores for rotary positions: turns keep lengths and angles
 _PLACEMENTS: dict[str, Placement] = {"before": before, "after": after, "inside": inside}
 
 
@@ -38,6 +41,9 @@ class StackConfig:
     width: int = 512  # d_model
     heads: int = 8
     kv_heads: int | None = None  # fewer heads of key and value; None: as many
+    score: Literal["scaled-dot", "dot", "cosine", "bilinear", "low-rank", "additive"] = "scaled-dot"
+    rank: int | None = None  # k, of the low-rank score; None: half of a head's width
+    additive_hidden: int | None = None  # r, units of the additive score; None: a head's width
     depth: int = 6  # blocks; of the encoder, where there is a decoder too
     hidden_width: int = 2048  # d_ff, the width inside the feed-forward map
     feedforward: Literal["relu", "gelu", "swiglu"] = "relu"
@@ -55,6 +61,14 @@ class StackConfig:
         for name in ("width", "heads", "hidden_width", "longest"):
             if getattr(self, name) < 1:
                 raise RegardError(f"{name}={getattr(self, name)}: at least 1")
+        for name in ("rank", "additive_hidden"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise RegardError(f"{name}={getattr(self, name)}: at least 1, or null for the default")
+        if self.positions == "rotary" and self.score not in ROTATED:
+            raise RegardError(
+                f"positions='rotary', score={self.score!r}: turned queries and keys tell their distance to a dot product "
+                f"alone; say score={' or '.join(map(repr, ROTATED))}, or other positions"
+            )
         if self.depth < 0:
             raise RegardError(f"depth={self.depth}: at least 0")
         for name in ("dropout", "attention_dropout", "stochastic_depth"):
@@ -100,16 +114,16 @@ def encoder_block(
 def decoder_block(config: StackConfig, *, skip: float = 0.0) -> DecoderBlock:
     """A block that looks back, and at a memory."""
     attention = _self_attention(config, two_way=False)
-    sizes = HeadSizes(kv_heads=config.kv_heads)
-    cross = MultiHeadAttention(config.width, config.heads, sizes=sizes, dropout=config.attention_dropout)
-    return DecoderBlock(attention, cross, _feedforward(config), _residual(config, skip))
+    return DecoderBlock(attention, _attention(config), _feedforward(config), _residual(config, skip))
 
 
 def questions(config: StackConfig, pooling: str) -> AttentionPooling | None:
     """The learned question of pooling='attention'; None where another pooling asks none."""
     if pooling != "attention":
         return None
-    return AttentionPooling(MultiHeadAttention(config.width, config.heads))
+    return AttentionPooling(
+        MultiHeadAttention(config.width, config.heads, score=_score(config, config.heads))
+    )
 
 
 def last_norm(config: StackConfig) -> nn.Module:
@@ -130,9 +144,34 @@ def _self_attention(config: StackConfig, two_way: bool, rotary: Rotation | None 
         bias = RelativeBuckets(config.heads, two_way=two_way)  # one a block: no weight has two names
     if config.positions == "rotary" and rotary is None:
         rotary = Rotary(config.width // config.heads)
-    sizes = HeadSizes(kv_heads=config.kv_heads)
+    return _attention(config, bias=bias, rotary=rotary)
+
+
+def _attention(
+    config: StackConfig, *, bias: Bias | None = None, rotary: Rotation | None = None
+) -> MultiHeadAttention:
     return MultiHeadAttention(
-        config.width, config.heads, sizes=sizes, bias=bias, rotary=rotary, dropout=config.attention_dropout
+        config.width,
+        config.heads,
+        sizes=HeadSizes(kv_heads=config.kv_heads),
+        score=_score(config, config.kv_heads or config.heads),
+        bias=bias,
+        rotary=rotary,
+        dropout=config.attention_dropout,
+    )
+
+
+def _score(config: StackConfig, kv_heads: int) -> Score:
+    """The score of one attention, with weights of its own for every head."""
+    width = max(config.width // config.heads, 1)  # attention itself refuses heads without features
+    return make_score(
+        config.score,
+        width,
+        width,
+        rank=config.rank or max(width // 2, 1),
+        hidden=config.additive_hidden or width,
+        heads=config.heads,
+        kv_heads=kv_heads,
     )
 
 

@@ -33,7 +33,7 @@ def fused_additive(
     *,
     band: tuple[int | None, int | None],
     rest: Bool[Tensor, "... _q _k"] | None,
-    bias: Float[Tensor, "... q k"] | None,
+    bias: Float[Tensor, "... _q k"] | None,
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "*batch q dv"]:

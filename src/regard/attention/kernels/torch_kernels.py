@@ -86,7 +86,7 @@ def spread(matrix: Tensor | None, batch: tuple[int, ...]) -> Tensor | None:
 def written(
     scores: Float[Tensor, "*batch q k"],
     value: Float[Tensor, "*batch k dv"],
-    bias: Float[Tensor, "... q k"] | None,
+    bias: Float[Tensor, "... _q k"] | None,
     allowed: Bool[Tensor, "... _q _k"] | None,
     dropout: float,
 ) -> Float[Tensor, "*batch q dv"]:
