@@ -55,6 +55,7 @@ NOT_RUN = {
     'regard translate runs/en-de "Two dogs play." --precision int8 --threads 2': OWN,
     "regard export runs/en-de --to ctranslate2 --out en-de-ct2": OWN,
     "regard export runs/en-de --to marian --out en-de-marian": OWN,
+    "regard export runs/en-de --to int8 --out en-de-small": OWN,
     "regard train mine.yaml --kind own_kind.py --out runs/mine": OWN,
     'regard classify runs/mine "yes, 12 times" --kind own_kind.py': OWN,
     'regard look runs/mine "yes, 12 times" --kind own_kind.py': OWN,

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from runs.small import language, numbers, trained, write_text
+from safetensors.torch import load_file, save_file
 
 from regard.cli import main
 from regard.errors import RegardError
@@ -116,3 +117,39 @@ def test_half_precision_is_refused_on_the_cpu(capsys, runs):
     )
     assert code != 0
     assert error.strip() == "regard: precision='fp16' on the CPU: give 'float32', 'bf16', 'int8'"
+
+
+@pytest.mark.parametrize(
+    ("run", "verb", "text"), [("numbers", "translate", "seven"), ("letters", "generate", "a")]
+)
+def test_a_run_is_exported_in_int8_and_used_as_any_other(capsys, runs, tmp_path, run, verb, text):
+    code, _, error = said(capsys, "export", runs / run, "--to", "int8", "--out", tmp_path / "small")
+    assert code == 0, error
+    whole, small = (
+        (folder / "model.safetensors").stat().st_size for folder in (runs / run, tmp_path / "small")
+    )
+    assert small < 0.6 * whole  # norms, biases and scales of models this small take more than their share
+    code, out, error = said(capsys, verb, tmp_path / "small", text)
+    assert (code, error) == (0, "")
+    assert out.strip()
+    # In int8 both hold the same integers, so they answer the same.
+    answers = [load(folder, precision="int8") for folder in (runs / run, tmp_path / "small")]
+    bytes_ = [
+        [part.whole for part in each.model.modules() if isinstance(part, Int8Linear)] for each in answers
+    ]
+    assert bytes_[0]
+    assert all(torch.equal(a, b) for a, b in zip(*bytes_, strict=True))
+    code, _, error = said(capsys, "info", tmp_path / "small")
+    assert code == 0, error
+
+
+def test_an_int8_run_with_a_wrong_scale_is_refused_in_one_line(capsys, runs, tmp_path):
+    said(capsys, "export", runs / "numbers", "--to", "int8", "--out", tmp_path / "small")
+    weights = tmp_path / "small" / "model.safetensors"
+    tensors = load_file(weights)
+    name = next(name for name in tensors if name.endswith(".int8_scale"))
+    save_file({**tensors, name: tensors[name][1:].clone()}, weights)
+    code, out, error = said(capsys, "translate", tmp_path / "small", "seven")
+    assert (code, out) == (2, "")
+    assert name in error
+    assert error.count("\n") == 1

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Float, Int8, Integer
 from torch import Tensor, nn
 
 from regard.attention.kernels.native import Kernels, in_panels
@@ -105,6 +105,14 @@ class Bfloat16Linear(PackedLinear):
         return mapped if self.bias is None else mapped.add_(self.bias)
 
 
+def int8_rows(weight: Float[Tensor, "rows n"]) -> tuple[Int8[Tensor, "rows n"], Float[Tensor, " rows"]]:
+    """round(w / s) of every row in 8 bits, and s = max |w| / 127."""
+    if not bool(weight.isfinite().all()):
+        raise RegardError("int8: the weights hold inf or NaN, which no integer can represent")
+    scale = weight.abs().amax(-1).clamp_min(_TINY) / 127
+    return (weight / scale[:, None]).round().to(torch.int8), scale
+
+
 class Int8Linear(PackedLinear):
     """Integers of 8 bits: W ≈ diag(scale) · Q with one scale an output, x ≈ largest / 127 · q with one a row.
 
@@ -117,10 +125,7 @@ class Int8Linear(PackedLinear):
 
     def pack(self, weight: Float[Tensor, "out in"]) -> None:
         """As integers and their scales."""
-        if not bool(weight.isfinite().all()):
-            raise RegardError("precision='int8': the weights hold inf or NaN, which no integer can represent")
-        scale = weight.abs().amax(-1).clamp_min(_TINY) / 127
-        whole = (weight / scale[:, None]).round().to(torch.int8)
+        whole, scale = int8_rows(weight)
         self.whole = whole
         self.scale = scale / 127  # 127 from the rows too
         self.zeros = torch.zeros(self.out, dtype=torch.long, device="cpu")

@@ -1,6 +1,9 @@
-"""A run in the form of another library."""
+"""A run in the form of another library, or as a smaller run."""
 
+import json
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from regard.data.tokenizer import Tokenizer
@@ -9,27 +12,52 @@ from regard.interop.ctranslate2 import save_ctranslate2
 from regard.interop.marian import save_marian
 from regard.models.transformer import Transformer
 from regard.runs.answering import Translator
-from regard.runs.load import load, run_of
+from regard.runs.folder import RunFolder
+from regard.runs.int8_weights import compressed
+from regard.runs.load import chosen, decoding_of, load, run_of
 
 
 def export_run(run: str | os.PathLike[str], *, to: str, out: str | os.PathLike[str]) -> None:
-    """Write a run for `to`, "ctranslate2" or "marian", with its tokenizers beside it."""
+    """Write a run for `to`: "ctranslate2" or "marian", with its tokenizers beside it; or "int8", a run of any model whose
+    matrices are bytes, a quarter as large.
+    """
     target = Path(out)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise RegardError(f"{target} is not empty: choose another folder with --out")
+    if to == "int8":
+        _as_int8(run, target)
+        return
     loaded = load(run, device="cpu", optimise=False)
     if not isinstance(loaded, Translator) or not isinstance(loaded.model, Transformer):
         kind = run_of(run).load_recipe().kind
-        raise RegardError(f"{run} is a {kind.name} model: only Transformers that translate are exported")
+        raise RegardError(
+            f"{run} is a {kind.name} model: only Transformers that translate are exported to {to}"
+        )
     if to == "marian":
         save_marian(loaded.model, target)
     elif to == "ctranslate2":
         save_ctranslate2(loaded.model, target, source=_names(loaded.source), target=_names(loaded.target))
     else:
-        raise RegardError(f"to={to!r}: give 'ctranslate2' or 'marian'")
+        raise RegardError(f"to={to!r}: give 'ctranslate2', 'marian' or 'int8'")
     loaded.source.save(target / "tokenizer.json")
     if loaded.target is not loaded.source:
         loaded.target.save(target / "tokenizer.target.json")
+
+
+def _as_int8(run: str | os.PathLike[str], target: Path) -> None:
+    """The files that using a run takes, with matrices in int8. Paths of its data are those of this machine: left out."""
+    source = chosen(run)
+    with RunFolder.claimed(target) as smaller:
+        smaller.save_recipe(replace(source.run.load_recipe(), base=""))
+        config = source.run.load_config()
+        smaller.digests.write(smaller.config, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+        smaller.save_generation(decoding_of(source.run, source.run.load_recipe().decoding))
+        smaller.save_tokenizers(source.run.load_tokenizers())
+        smaller.save_weights(compressed(source.weights()))
+        for name in (source.run.card.name, source.run.metrics.name):
+            if (source.run.path / name).exists():
+                shutil.copyfile(source.run.path / name, target / name)
+        shutil.rmtree(smaller.checkpoints)
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:

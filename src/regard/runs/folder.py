@@ -26,6 +26,7 @@ from regard.errors import RegardError, warn
 from regard.models.kind import Kind
 from regard.models.kinds import KINDS
 from regard.runs.checkpoints import Header, load_tensors, read_header
+from regard.runs.int8_weights import expanded, expanded_header
 from regard.runs.recipe import Recipe, joined, parse, plain, resolve, written
 from regard.runs.settings import Decoding
 
@@ -248,13 +249,16 @@ class RunFolder:
         """model.safetensors."""
         self._check_weights()
         self._refuse_changed(self.weights)
-        found = load_tensors(self.weights, within=self.path)
+        found = expanded(load_tensors(self.weights, within=self.path))
         return {name: tensor.to(device) for name, tensor in found.items()}
 
     def weights_header(self) -> Header:
-        """What model.safetensors says it holds."""
+        """What model.safetensors says it holds; matrices in int8 are told as the float32 that they become."""
         self._check_weights()
-        return read_header(self.weights, within=self.path)
+        try:
+            return expanded_header(read_header(self.weights, within=self.path))
+        except RegardError as error:
+            raise RegardError(f"{self.weights}: {error}") from None
 
     def _check_weights(self) -> None:
         if not os.path.lexists(self.weights):
