@@ -14,7 +14,11 @@ from torch import Tensor
 
 from regard import RegardError, watch, weigh
 from regard.data.batches import END, PAD, START, Pairs, Sequences
+from regard.decoding.beam import beam
+from regard.decoding.decode import greedy
+from regard.models.optimise import optimise
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
+from regard.runs.recipe import build, plain
 
 SMALL = RecurrentConfig(
     source_vocabulary=17,
@@ -63,19 +67,22 @@ def context(model: RecurrentTranslator, s: Tensor, h: Tensor) -> Tensor:
     key, value = h, h
     if model.config.form == "projected":
         assert model.attention.projection is not None
-        query_map, key_map, value_map = model.attention.projection.all.weight.chunk(3)
+        (query_map, _), (key_map, _), (value_map, _) = model.attention.projection._parts()
         s, key, value = query_map @ s, h @ key_map.T, h @ value_map.T
     return torch.softmax(score(model, s, key), 0) @ value
 
 
 def translated(model: RecurrentTranslator, source: list[int], target: list[int]) -> Tensor:
     """The logits of one pair, one token after another, by the equations of the papers."""
-    state, states = torch.zeros(1, model.encoder.parts, 6).double(), []
+    state, states = torch.zeros(1, model.encoder.parts, model.encoder.width).double(), []
     for token in source:
         x = model.source_embedding.table[token] * math.sqrt(5)
         state = written(model.encoder, x[None], state)
         states.append(state[0, 0])
     h, logits = torch.stack(states), []
+    if model.bridges is not None:
+        state = (model.bridges[0].weight @ state.flatten() + model.bridges[0].bias).view(1, -1, 6)
+        state = torch.cat([state[:, :1].tanh(), state[:, 1:]], 1)
     for token in [START, *target[:-1]]:
         x = model.target_embedding.table[token] * math.sqrt(5)
         if model.config.attention == "none":
@@ -90,6 +97,92 @@ def translated(model: RecurrentTranslator, source: list[int], target: list[int])
             joined = torch.cat([state[0, 0], context(model, state[0, 0], h)])
         logits.append(model.output.weight @ torch.tanh(model.joint.weight @ joined) + model.output.bias)
     return torch.stack(logits)
+
+
+UNEQUAL = [
+    *((attention, "projected") for attention in SCORES),
+    *((attention, "plain") for attention in ("bilinear", "low-rank", "additive")),
+]
+
+
+@pytest.mark.parametrize(("attention", "form"), [*UNEQUAL, ("none", "plain")])
+@pytest.mark.parametrize("wiring", WIRINGS)
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_an_encoder_of_another_width_is_asked_by_the_same_equations(
+    cell: str, wiring: str, attention: str, form: str
+) -> None:
+    model = small(cell=cell, attention=attention, form=form, wiring=wiring, encoder_width=8)
+    data = batch()
+    logits = model.logits(data)
+    for row in (0, 1):
+        source, target = (
+            side.tokens[row, : side.lengths[row]].tolist() for side in (data.source, data.target)
+        )
+        torch.testing.assert_close(
+            logits[row, : len(target)], translated(model, source, target), rtol=0, atol=1e-10
+        )
+    found = stepped(model, model.start(data.source), data.target.decoder_input())
+    real = data.target.real()
+    torch.testing.assert_close(found[real], logits[real], rtol=0, atol=1e-10)
+    assert not parameters_without_gradient(model, model.loss(data).total)
+
+
+@pytest.mark.parametrize(("attention", "form"), UNEQUAL)
+def test_an_encoder_of_another_width_is_searched_and_watched(attention: str, form: str) -> None:
+    changes: dict[str, Any] = {"encoder_width": 8, "bidirectional": True, "depth": 2}
+    model = small(attention=attention, form=form, **changes).float().eval()
+    source = batch().source
+    wanted = [greedy(model, source, limits=6), beam(model, source, size=3, limits=6)]
+    with watch(model) as seen:
+        watched = [greedy(model, source, limits=6), beam(model, source, size=3, limits=6)]
+    assert watched == wanted
+    assert len(seen.calls("attention")) > 0
+    fast = optimise(model).model
+    assert [one.tokens for one in greedy(fast, source, limits=6)] == [one.tokens for one in wanted[0]]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("attention", ["dot", "scaled-dot", "cosine"])
+def test_scores_of_one_width_refuse_another_by_name(attention: str) -> None:
+    said = rf"attention='{attention}' compares vectors of one width, and width=6, encoder_width=8: say form='projected'"
+    with pytest.raises(RegardError, match=said):
+        replace(SMALL, attention=attention, encoder_width=8)
+    assert replace(SMALL, attention=attention, encoder_width=6).reading_width == 6
+
+
+def test_a_config_saved_before_there_were_two_widths_gives_the_same_bits() -> None:
+    saved = json.loads(json.dumps(plain(SMALL)))
+    for name in ("encoder_width", "additive_hidden"):
+        del saved[name]
+    old = build(RecurrentConfig, saved)
+    assert old == SMALL
+    made = []
+    for config in (old, replace(SMALL, encoder_width=6)):
+        torch.manual_seed(5)
+        made.append(RecurrentTranslator(config).state_dict())
+    assert made[0].keys() == made[1].keys()
+    assert all(torch.equal(part, made[1][name]) for name, part in made[0].items())
+
+
+def test_units_of_the_additive_score_are_a_setting() -> None:
+    model = small(attention="additive", additive_hidden=9, encoder_width=8)
+    assert {name: tuple(part.shape) for name, part in model.attention.score.named_parameters()} == {  # type: ignore[union-attr]
+        "query_weight": (9, 6),
+        "key_weight": (9, 8),
+        "vector": (9,),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"encoder_width": 0}, "encoder_width=0: at least 1, or null"),
+        ({"encoder_width": 7, "bidirectional": True}, "encoder_width=7, bidirectional: half of the width"),
+        ({"additive_hidden": 0}, "additive_hidden=0: at least 1, or null"),
+    ],
+)
+def test_sizes_that_cannot_be_are_named(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(RegardError, match=said):
+        replace(SMALL, **changes)
 
 
 @pytest.mark.parametrize(

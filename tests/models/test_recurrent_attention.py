@@ -13,7 +13,9 @@ from regard.models.recurrent_attention import Alignment
 @pytest.mark.parametrize("projected", [False, True])
 @pytest.mark.parametrize("name", get_args(ScoreName))
 def test_a_context_is_a_mean_of_states_by_the_written_weights(name: Any, projected: bool) -> None:
-    alignment = Alignment(6, make_score(name, 6, 6, rank=2, hidden=6), projected=projected).double()
+    alignment = Alignment(
+        6, make_score(name, 6, 6, rank=2, hidden=6), memory_width=6, projected=projected
+    ).double()
     states, asking, n = torch.randn(3, 7, 6).double(), torch.randn(3, 5, 6).double(), torch.tensor([7, 4, 1])
     states = states * (torch.arange(7) < n[:, None])[..., None]
     query = key = value = torch.eye(6).double()
@@ -32,7 +34,7 @@ def test_a_context_is_a_mean_of_states_by_the_written_weights(name: Any, project
 
 @pytest.mark.parametrize("name", get_args(ScoreName))
 def test_rows_that_share_a_source_ask_it_together(name: Any) -> None:
-    alignment = Alignment(6, make_score(name, 6, 6, rank=2, hidden=6)).double()
+    alignment = Alignment(6, make_score(name, 6, 6, rank=2, hidden=6), memory_width=6).double()
     states, asking, n = torch.randn(3, 7, 6).double(), torch.randn(6, 1, 6).double(), torch.tensor([7, 7, 7])
     memory = alignment.remember(states)
     with watch(alignment) as seen:
@@ -45,7 +47,7 @@ def test_rows_that_share_a_source_ask_it_together(name: Any) -> None:
 
 
 def test_what_is_watched_can_be_saved_and_read_back(tmp_path: Any) -> None:
-    alignment = Alignment(6, make_score("additive", 6, 6, rank=2, hidden=6)).double()
+    alignment = Alignment(6, make_score("additive", 6, 6, rank=2, hidden=6), memory_width=6).double()
     with watch(alignment) as seen:
         alignment(
             torch.randn(3, 5, 6).double(),

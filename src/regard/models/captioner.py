@@ -87,7 +87,7 @@ class RecurrentCaptioner(RecurrentWriting[Images]):
         super().__init__(configured(config, RecurrentCaptionerConfig))
         self.make_table()
         self.encoder = PictureTokens(config, config.width, positions=config.positions, dropout=config.dropout)
-        self.make_decoder(bridged=config.width)
+        self.make_decoder(bridged=config.width, memory_width=config.width)
 
     def start(self, source: Images) -> RecurrentState:
         """Look at the pictures once; the decoder begins with what they are on average."""

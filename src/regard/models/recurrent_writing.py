@@ -113,21 +113,24 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
         """The table of the target."""
         self.target_embedding = self.table("target_vocabulary", self.config.target_vocabulary)
 
-    def make_decoder(self, *, bridged: int | None) -> None:
-        """What writes. `bridged`: how many numbers a layer begins from, if it does not begin with a state as it is."""
+    def make_decoder(self, *, bridged: int | None, memory_width: int) -> None:
+        """What writes, over a memory of this width. `bridged`: how many numbers a layer begins from, if it does not begin
+        with a state as it is.
+        """
         config, width = self.config, self.config.width
-        self.decoder = self.recurrence(config.embedding_width + (width if self.feeds else 0))
+        projected = config.form == "projected"
+        context = 0 if config.attention == "none" else width if projected else memory_width
+        self.decoder = self.recurrence(config.embedding_width + (context if self.feeds else 0))
         self.bridges = None
         if bridged is not None:
             whole = width * self.decoder.parts
             self.bridges = nn.ModuleList(glorot(nn.Linear(bridged, whole)) for _ in range(config.depth))
         self.attention = None
         if config.attention != "none":
-            hidden = config.additive_hidden or width
-            score = make_score(config.attention, width, width, rank=config.rank, hidden=hidden)
-            self.attention = Alignment(width, score, projected=config.form == "projected")
-        joined = width if self.attention is None else 2 * width
-        self.joint = glorot(nn.Linear(joined, width, bias=False))  # W_c
+            hidden, key_width = config.additive_hidden or width, width if projected else memory_width
+            score = make_score(config.attention, width, key_width, rank=config.rank, hidden=hidden)
+            self.attention = Alignment(width, score, memory_width=memory_width, projected=projected)
+        self.joint = glorot(nn.Linear(width + context, width, bias=False))  # W_c
         self.dropout = nn.Dropout(config.dropout)
         self.output = glorot(nn.Linear(width, config.target_vocabulary))  # W_o
         self.objective = WordLoss()
@@ -137,12 +140,12 @@ class RecurrentWriting(nn.Module, ABC, Generic[Source]):
         size = check_vocabulary(name, vocabulary)
         return Embedding(size, self.config.embedding_width, dropout=self.config.dropout)
 
-    def recurrence(self, inputs: int, *, both_ways: bool = False) -> Recurrence:
-        """A recurrence as the settings say."""
+    def recurrence(self, inputs: int, *, width: int | None = None, both_ways: bool = False) -> Recurrence:
+        """A recurrence as the settings say, of the decoder's width if not of another."""
         config = self.config
         return Recurrence(
             inputs,
-            config.width,
+            config.width if width is None else width,
             cell=config.cell,
             depth=config.depth,
             both_ways=both_ways,
