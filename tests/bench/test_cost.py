@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard import RegardError
-from regard.bench.cost import fitted, measure_costs
+from regard.bench.cost import fitted, fitting, measure_costs
 from regard.bench.cost_record import as_csv, picture, record_of, tables
 from regard.bench.layers import choose_kinds
 from regard.bench.record import Setting
@@ -54,12 +54,16 @@ def test_memory_is_what_the_layer_holds(found):
     (written,) = (cost for cost in found.of("written out") if cost.length == 64)
     assert written.megabytes * 2**20 >= 8 * 64 * 64 * 4
     assert next(each for each in found.growths if each.layer == "written out").memory > 1.4
-    assert next(each for each in found.growths if each.layer == "dense").memory == pytest.approx(1, abs=0.05)
+    assert next(each for each in found.growths if each.layer == "feed-forward").memory == pytest.approx(
+        1, abs=0.05
+    )
 
 
 def test_gradients_cost_memory_too():
     both = [
-        measure_costs(choose_kinds(["dense"]), [32], width=8, setting=Setting(rounds=1), backward=backward)
+        measure_costs(
+            choose_kinds(["feed-forward"]), [32], width=8, setting=Setting(rounds=1), backward=backward
+        )
         for backward in (False, True)
     ]
     assert both[1].costs[0].megabytes > both[0].costs[0].megabytes
@@ -73,9 +77,10 @@ def test_the_tables_show_every_figure(found):
         "operations": "n·d²",
         "sequential": "n",
         "longest path": "n",
-        "parameters": f"{4 * (2 * 64 + 16):,}",
+        "parameters": "8·d² + 8·d",
+        "counted": f"{4 * (2 * 64 + 16):,}",
     }
-    assert [row[3] for row in exponents.rows] == ["2", "2", "1", "1", "1", "1"]
+    assert [row[3] for row in exponents.rows] == ["2", "2", "1", "1", "1", "2", "1"]
     for table in (milliseconds, megabytes):
         assert list(table.columns) == ["layer", "16", "32", "64"]
         assert all(len(row) == 4 and all(row) for row in table.rows)
@@ -84,11 +89,12 @@ def test_the_tables_show_every_figure(found):
 def test_csv_and_json_say_the_same(found):
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
     told = json.loads(record_of(found, choose_kinds(None), {"command": "regard cost"}).json())
-    assert len(rows) == len(told["costs"]) == 18
+    assert len(rows) == len(told["costs"]) == 21
     for row, cost in zip(rows, told["costs"], strict=True):
         assert (row["layer"], int(row["length"])) == (cost["layer"], cost["length"])
         assert float(row["milliseconds"]) == pytest.approx(cost["milliseconds"], abs=1e-4)
         assert int(row["operations"]) == cost["operations"]
+        assert int(row["parameters"]) == cost["parameters"]
 
 
 def test_theory_is_drawn_behind_each_layer(found):
@@ -97,17 +103,24 @@ def test_theory_is_drawn_behind_each_layer(found):
         mark for mark in marks if isinstance(mark, Stroke) and mark.thick == 1.0 and len(mark.places) == 3
     ]
     strong = [mark for mark in marks if isinstance(mark, Stroke) and mark.said]
-    assert len(pale) == len(strong) == 2 * 6
+    assert len(pale) == len(strong) == 2 * 7
     for line in pale:  # through the longest length of a layer
         assert any(line.places[-1] == pytest.approx(other.places[-1]) for other in strong)
 
 
 def test_what_does_not_fit_is_left_out():
-    some = choose_kinds(["written out", "dense"])
+    some = choose_kinds(["written out", "feed-forward"])
     found = measure_costs(some, [4, 16384], width=8, setting=Setting(rounds=1))
     assert [cost.length for cost in found.of("written out")] == [4]
-    assert [cost.length for cost in found.of("dense")] == [4, 16384]
+    assert [cost.length for cost in found.of("feed-forward")] == [4, 16384]
     assert tables(found)[2].rows[0][2] == ""
+
+
+def test_a_layer_whose_weights_would_not_fit_is_left_out():
+    found = fitting(choose_kinds(["dense over positions"]), [8, 512, 640], 256)
+    assert [n for _, n in found] == [8, 512]  # 4 bytes · 512 · 256² are 128 MB
+    with pytest.raises(RegardError, match="150 MB of weights"):
+        fitting(choose_kinds(["dense over positions"]), [1024], 256)
 
 
 @pytest.mark.parametrize(

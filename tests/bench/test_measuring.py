@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.bench.measuring import crowd, machine, measure, peak_megabytes, sample, spread
+from regard.bench.measuring import crowd, machine, measure, once, peak_megabytes, sample, spread
 
 
 def test_everyone_runs_once_a_round_after_warming_up():
@@ -18,6 +18,12 @@ def test_a_timer_says_its_own_time():
     count = iter(range(100))
     assert sample({"a": lambda: float(next(count))}, 3) == {"a": [1.0, 2.0, 3.0]}
     assert sample({"a": lambda: 7.0}, 1) == {"a": [7.0]}
+
+
+def test_time_is_read_from_the_clock_that_is_given():
+    ticks = iter([1.0, 1.5, 2.0, 2.25])
+    assert measure({"a": lambda: None}, 1, clock=lambda: next(ticks)) == {"a": [500.0]}
+    assert once(lambda: None, clock=lambda: next(ticks)) == 250.0
 
 
 def test_the_peak_is_what_is_held_at_once():

@@ -21,19 +21,19 @@ def test_cost_prints_tables_and_writes_its_files(capsys, tmp_path, monkeypatch):
     assert all(len(line) <= 80 for line in shown.splitlines())
     files = {file.name: file for file in (tmp_path / "cost").iterdir()}
     assert files.keys() == {f"cost.{kind}" for kind in ("png", "svg", "csv", "json", "md")}
-    assert len(json.loads(files["cost.json"].read_text())["costs"]) == 6 * 3
+    assert len(json.loads(files["cost.json"].read_text())["costs"]) == 7 * 3
 
 
 def test_cost_prints_csv_or_json_for_a_pipe(capsys, tmp_path):
-    some = [*SMALL, "--layers", "dense, window", "--backward", "--out", tmp_path / "deep" / "er"]
+    some = [*SMALL, "--layers", "feed-forward, window", "--backward", "--out", tmp_path / "deep" / "er"]
     lines = said(capsys, *some, "--csv").splitlines()
     assert lines == (tmp_path / "deep" / "er" / "cost.csv").read_text().splitlines()
     assert [line.split(",")[:4] for line in lines[1:3]] == [
-        ["dense", "8", "8", "1"],
-        ["dense", "16", "8", "1"],
+        ["feed-forward", "8", "8", "1"],
+        ["feed-forward", "16", "8", "1"],
     ]
     told = json.loads(said(capsys, *some, "--json"))
-    assert {cost["layer"] for cost in told["costs"]} == {"dense", "window"}
+    assert {cost["layer"] for cost in told["costs"]} == {"feed-forward", "window"}
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,11 @@ def test_a_mistake_is_one_line(capsys, tmp_path, arguments, named):
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused_before_measuring(capsys, monkeypatch):
-    monkeypatch.setattr("os.access", lambda *_: False)
-    assert "--out somewhere: it cannot be written to" in refused(capsys, *SMALL, "--out", "somewhere")
+    def denied(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", denied)
+    assert "--out somewhere cannot be written to" in refused(capsys, *SMALL, "--out", "somewhere")
 
 
 def test_a_gpu_that_is_not_there_is_refused(capsys, monkeypatch):

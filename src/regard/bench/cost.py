@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.bench.layers import LayerKind
-from regard.bench.measuring import measure, peak_megabytes, spread
+from regard.bench.measuring import Clock, measure, peak_megabytes, spread
 from regard.bench.record import Setting
 from regard.errors import RegardError
 
 FITS = 4 * 2**30  # bytes: what would hold more is left out
+WEIGHTS = 150 * 2**20  # bytes: a layer whose weights would take more is left out
 COPIES = 16  # bytes for each number that theory says is held: in float32, about four times
 LONG_END = 4  # exponents are fitted over lengths down to the longest over this
 
@@ -29,6 +31,7 @@ class Cost:
     spread: tuple[float, float]  # tenth and ninetieth percentile
     megabytes: float  # the most that tensors held beyond input and weights
     operations: int  # of the forward pass, by the formula
+    parameters: int  # counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +39,8 @@ class Growth:
     """The exponents of n: fitted to what was measured, by the formula over the same lengths, and in the limit."""
 
     layer: str
-    parameters: int
+    parameters: int  # counted, at the longest length
+    parameter_order: str
     order: str
     sequential: str
     path: str
@@ -90,13 +94,16 @@ def fitting(kinds: Sequence[LayerKind], lengths: Sequence[int], width: int) -> l
             "each, all from 1 on"
         )
     found = [
-        (kind, n) for kind in kinds for n in sorted(set(lengths)) if COPIES * kind.held(n, width) <= FITS
+        (kind, n)
+        for kind in kinds
+        for n in sorted(set(lengths))
+        if COPIES * kind.held(n, width) <= FITS and 4 * kind.parameters(n, width) <= WEIGHTS
     ]
     without = next((kind for kind in kinds if not any(kind is each for each, _ in found)), None)
     if without is not None:
         raise RegardError(
-            f"{without.name} at length {min(lengths)} and width {width} would hold more than {FITS >> 30} GB: choose "
-            "shorter lengths"
+            f"{without.name} at length {min(lengths)} and width {width} would hold more than {FITS >> 30} GB, or more than "
+            f"{WEIGHTS >> 20} MB of weights: choose shorter lengths"
         )
     return found
 
@@ -108,15 +115,16 @@ def measure_costs(
     width: int = 256,
     setting: Setting,
     backward: bool = False,
+    clock: Clock = time.perf_counter,
 ) -> Costs:
     """Time and memory of every kind at every length, a sequence at a time in float32, all in one interleaved run."""
     chosen, device = fitting(kinds, lengths, width), setting.device
-    layers = {kind.name: kind.make(width).to(device).eval() for kind in kinds}
+    layers = {(kind.name, n): kind.make(n, width).to(device).eval() for kind, n in chosen}
     inputs = {
         n: torch.randn(1, n, width, device=device, requires_grad=backward) for n in {n for _, n in chosen}
     }
-    runs = {(kind.name, n): partial(_run, layers[kind.name], inputs[n], backward) for kind, n in chosen}
-    times = measure(runs, setting.rounds, device)
+    runs = {(kind.name, n): partial(_run, layers[kind.name, n], inputs[n], backward) for kind, n in chosen}
+    times = measure(runs, setting.rounds, device, clock=clock)
     costs = [
         Cost(
             layer=kind.name,
@@ -125,6 +133,7 @@ def measure_costs(
             spread=spread(times[kind.name, n]),
             megabytes=peak_megabytes(runs[kind.name, n], device),
             operations=kind.operations(n, width),
+            parameters=sum(weight.numel() for weight in layers[kind.name, n].parameters()),
         )
         for kind, n in chosen
     ]
@@ -132,7 +141,7 @@ def measure_costs(
     for kind in kinds:
         each = found.of(kind.name)
         rounds = [times[kind.name, cost.length] for cost in each]
-        found.growths.append(_growth(kind, each, rounds, width, layers[kind.name]))
+        found.growths.append(_growth(kind, each, rounds))
     return found
 
 
@@ -143,16 +152,15 @@ def _run(layer: nn.Module, x: Tensor, backward: bool) -> None:
             torch.autograd.grad(y.sum(), [x, *layer.parameters()])
 
 
-def _growth(
-    kind: LayerKind, costs: list[Cost], rounds: list[list[float]], width: int, layer: nn.Module
-) -> Growth:
+def _growth(kind: LayerKind, costs: list[Cost], rounds: list[list[float]]) -> Growth:
     """Fitted in every round, so that the exponent has a spread too."""
     lengths = [cost.length for cost in costs]
     times = [fitted(lengths, each) for each in zip(*rounds, strict=True)]
     known = [time for time in times if time is not None]
     return Growth(
         layer=kind.name,
-        parameters=sum(weight.numel() for weight in layer.parameters()),
+        parameters=costs[-1].parameters,
+        parameter_order=kind.parameter_order,
         order=kind.order,
         sequential=kind.sequential,
         path=kind.path,

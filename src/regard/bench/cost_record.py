@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
-from regard.bench.cost import FITS, Cost, Costs, Growth
+from regard.bench.cost import FITS, WEIGHTS, Cost, Costs, Growth
 from regard.bench.layers import KERNEL, WINDOW, LayerKind
 from regard.bench.measuring import load
 from regard.bench.record import Record
@@ -25,9 +25,12 @@ def tables(found: Costs) -> list[Table]:
     return [
         Table(
             title=f"In theory, at length n and width d = {found.width}",
-            columns=("layer", "operations", "sequential", "longest path", "parameters"),
-            rows=[[g.layer, g.order, g.sequential, g.path, f"{g.parameters:,}"] for g in found.growths],
-            names=4,
+            columns=("layer", "operations", "sequential", "longest path", "parameters", "counted"),
+            rows=[
+                [g.layer, g.order, g.sequential, g.path, g.parameter_order, f"{g.parameters:,}"]
+                for g in found.growths
+            ],
+            names=5,
         ),
         Table(
             title=f"Exponents of n, {what}",
@@ -50,12 +53,12 @@ def _exponents(growth: Growth) -> list[str]:
 
 NOTES = (
     f"w = {WINDOW}, k = {KERNEL}. Sequential: operations that wait for one another; path: steps between the two "
-    "positions farthest apart.",
+    "positions farthest apart. Parameters are counted at the longest length that was measured.",
     "An exponent is the slope of log time over log n, by least squares over the lengths from a quarter of the longest "
     "on, fitted in every interleaved round: median (tenth to ninetieth percentile). By formula: the same fit to the "
     "count of operations.",
     "Batch 1, float32; ± is half of what lies between those percentiles. Memory is what tensors held beyond input and "
-    f"weights. Empty: it would hold more than {FITS >> 30} GB.",
+    f"weights. Empty: it would hold more than {FITS >> 30} GB, or more than {WEIGHTS >> 20} MB of weights.",
 )
 
 
@@ -96,13 +99,13 @@ def _named(name: str, exponent: float | None) -> str:
 def as_csv(found: Costs) -> str:
     """A line a layer and length."""
     lines = [
-        "layer,length,width,backward,milliseconds,milliseconds_10th,milliseconds_90th,megabytes,operations"
+        "layer,length,width,backward,milliseconds,milliseconds_10th,milliseconds_90th,megabytes,operations,parameters"
     ]
     for cost in found.costs:
         low, high = cost.spread
         lines.append(
             f"{cost.layer},{cost.length},{found.width},{int(found.backward)},{cost.milliseconds:.4f},{low:.4f},"
-            f"{high:.4f},{cost.megabytes:.4f},{cost.operations}"
+            f"{high:.4f},{cost.megabytes:.4f},{cost.operations},{cost.parameters}"
         )
     return "\n".join(lines) + "\n"
 

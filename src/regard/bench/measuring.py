@@ -13,12 +13,17 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 Run = Callable[[], object]
+Clock = Callable[
+    [], float
+]  # seconds: time.perf_counter, or time.process_time, which others on the machine change less
 Name = TypeVar("Name", bound=Hashable)
 
 
-def measure(runs: Mapping[Name, Run], rounds: int, device: str = "cpu") -> dict[Name, list[float]]:
+def measure(
+    runs: Mapping[Name, Run], rounds: int, device: str = "cpu", *, clock: Clock = time.perf_counter
+) -> dict[Name, list[float]]:
     """Milliseconds of every contender in every round; in a round each runs once, in a shuffled order."""
-    return sample({name: partial(once, run, device) for name, run in runs.items()}, rounds)
+    return sample({name: partial(once, run, device, clock=clock) for name, run in runs.items()}, rounds)
 
 
 def sample(timers: Mapping[Name, Callable[[], float]], rounds: int) -> dict[Name, list[float]]:
@@ -32,13 +37,13 @@ def sample(timers: Mapping[Name, Callable[[], float]], rounds: int) -> dict[Name
     return times
 
 
-def once(run: Run, device: str = "cpu") -> float:
+def once(run: Run, device: str = "cpu", *, clock: Clock = time.perf_counter) -> float:
     """Milliseconds of one run, until the device is done with it."""
     wait(device)
-    start = time.perf_counter()
+    start = clock()
     run()
     wait(device)
-    return (time.perf_counter() - start) * 1e3
+    return (clock() - start) * 1e3
 
 
 def wait(device: str) -> None:

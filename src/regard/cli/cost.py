@@ -23,7 +23,7 @@ def cost(
     layers: Annotated[
         str | None,
         typer.Option(
-            help="Some of self-attention, written out, window, recurrent, convolution, dense, with commas. Default: all.",
+            help="Some of self-attention, written out, window, recurrent, convolution, dense over positions, feed-forward, with commas. Default: all.",
             show_default=False,
         ),
     ] = None,
@@ -52,7 +52,7 @@ def cost(
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV in place of the tables.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the tables.")] = False,
 ) -> None:
-    """What attention, recurrence, convolution and a dense map cost as sequences grow: time and memory, beside theory."""
+    """What attention, recurrence, convolution and dense maps cost as sequences grow: time, memory and parameters, beside theory."""
     if csv and json:
         raise RegardError("--csv and --json: choose one; both are written to the folder of --out")
     sizes = (QUICK if quick else LENGTHS) if lengths is None else [_length(part) for part in _parts(lengths)]

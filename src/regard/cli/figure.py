@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from regard.cli.texts import say
+from regard.cli.texts import quiet_profiler, say
 
 if TYPE_CHECKING:
     from regard.figures.figure_result import FigureResult
@@ -53,6 +53,7 @@ def _list() -> None:
 
 def _make(name: str, arguments: list[str]) -> None:
     """Run the figure's function as a command whose options are its keyword arguments."""
+    quiet_profiler()
     from regard.figures import figure_function
 
     app = typer.Typer(

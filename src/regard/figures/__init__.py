@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
+    from regard.figures.cost_figure import cost as cost
     from regard.figures.counter_figure import counter as counter
     from regard.figures.four_words_figure import four_words as four_words
     from regard.figures.masks_figure import masks as masks
@@ -26,6 +27,7 @@ FIGURES = {
     "masks": "padding, causal, window and cross masks over a sentence, and what a mask multiplied in does instead",
     "scale": "why scores are divided by √d: their variance, and the entropy and gradient of softmax",
     "shuffle": "what the order of queries, keys and values changes, and what it does not",
+    "cost": "operations, time, memory and parameters of attention, recurrence, convolution and a dense map over positions",
     "positions": "dot products of naive, sinusoidal, Gaussian, rotary and learned positions; appended against added",
     "slips": "wrong forms of attention met in well-known texts, beside the right ones",
 }
