@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
+    from regard.figures.columns_figure import columns as columns
     from regard.figures.cost_figure import cost as cost
     from regard.figures.counter_figure import counter as counter
     from regard.figures.four_words_figure import four_words as four_words
+    from regard.figures.heads_figure import heads as heads
     from regard.figures.masks_figure import masks as masks
     from regard.figures.positions_figure import positions as positions
     from regard.figures.scale_figure import scale as scale
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 FIGURES = {
     "counter": "more 4s than 2s among ten digits? One query learns where to look, from yes and no alone",
     "four-words": "softmax(QKᵀ/√d) V over four words, with every intermediate value",
+    "heads": "heads with widths of their own: concatenated and projected, equal to a sum of one term a head",
+    "columns": "attention with a word a column and columns normalised, equal to rows",
     "masks": "padding, causal, window and cross masks over a sentence, and what a mask multiplied in does instead",
     "scale": "why scores are divided by √d: their variance, and the entropy and gradient of softmax",
     "shuffle": "what the order of queries, keys and values changes, and what it does not",
