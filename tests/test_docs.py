@@ -65,6 +65,7 @@ NOT_RUN = {
     "regard train numbers-recurrent --set model.attention=none --out runs/bottleneck": LONG,
     "regard train numbers --set model.score=additive --set model.additive_hidden=16 --out runs/additive": LONG,
     "regard train numbers --set model.score=low-rank --set model.rank=8 --out runs/low-rank": LONG,
+    "regard train numbers --set model.position_width=32 --out runs/concatenated": LONG,
     'regard translate runs/dot "nine hundred and ninety-nine" --picture looked.png': LONG,
     'regard translate runs/numbers "nine hundred and ninety-nine" --picture looked.png': LONG,
     "torchrun --nproc-per-node 2 -m regard train numbers": LONG,

@@ -90,6 +90,7 @@ def test_ctranslate2_gives_our_probabilities_and_texts(tmp_path: Path, changes: 
         ({"positions": "alibi"}, "positions='alibi'"),
         ({"kv_heads": 1}, "kv_heads=1"),
         ({"score": "cosine"}, "score='cosine'"),
+        ({"position_width": 4}, "position_width=4"),
     ],
     ids=str,
 )

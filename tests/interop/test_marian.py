@@ -102,6 +102,7 @@ def test_there_and_back_is_the_same_model(tmp_path: Path, tied: str) -> None:
         ({"feedforward": "swiglu"}, "feedforward='swiglu'"),
         ({"kv_heads": 1}, "kv_heads=1"),
         ({"score": "cosine"}, "score='cosine'"),
+        ({"position_width": 4}, "position_width=4"),
     ],
     ids=str,
 )

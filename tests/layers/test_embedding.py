@@ -30,6 +30,27 @@ def test_rows_of_an_embedding_may_begin_at_places_of_their_own() -> None:
     assert torch.equal(both[1], embedding(tokens[1], offset=7))
 
 
+def test_positions_beside_an_embedding_are_the_same_wherever_the_offset_comes_from() -> None:
+    embedding = Embedding(11, 6, positions=Sinusoidal(4), join="concatenate")
+    tokens = torch.tensor([[3, 3, 0], [1, 2, 9]])
+    found = embedding(tokens, offset=4)
+    expected = torch.cat(
+        [embedding.table[tokens] * 6**0.5, Sinusoidal(4)(torch.arange(4, 7)).expand(2, -1, -1)], -1
+    )
+    torch.testing.assert_close(found, expected)
+    assert torch.equal(embedding(tokens, offset=torch.tensor([4, 4])), found)
+    packed = embedding(tokens.flatten(), offset=Placed(torch.tensor([4, 5, 6, 4, 5, 6]), 7))
+    assert torch.equal(packed, found.flatten(0, 1))
+    place = embedding.placed(torch.tensor([5]), count=9)
+    assert torch.equal(embedding(tokens[:, 1:2], offset=place), found[:, 1:2])
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_positions_join_an_embedding_in_one_of_two_ways() -> None:
+    with pytest.raises(RegardError, match="join='beside': one of 'add', 'concatenate'"):
+        Embedding(11, 6, join="beside")  # type: ignore[arg-type]
+
+
 def schemes() -> list[Positions]:
     return [Sinusoidal(12), Learned(12, count=300), Gaussian(12)]
 

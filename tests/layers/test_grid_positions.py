@@ -33,6 +33,17 @@ def test_a_learned_grid_is_a_table_where_it_was_learned() -> None:
         LearnedGrid(7, rows=0, columns=5)
 
 
+def test_a_grid_may_be_beside_the_patches() -> None:
+    patches = torch.randn(2, 15, 5)
+    for grid in (Grid(Sinusoidal(4), Sinusoidal(3)), LearnedGrid(7, rows=3, columns=5)):
+        found = grid.concatenate(patches, rows=3, columns=5)
+        assert found.shape == (2, 15, 12)
+        assert torch.equal(found[..., :5], patches)
+        assert torch.equal(found[1, :, 5:], grid(3, 5))
+        with pytest.raises(RegardError, match="3 × 5 grid cannot be beside 14 patches"):
+            grid.concatenate(patches[:, :14], rows=3, columns=5)
+
+
 def cubic(places: int, learned: int) -> torch.Tensor:
     """[places, learned]: how much of each learned row a new row takes (Keys 1981 with a = −3/4, edges repeated)."""
 

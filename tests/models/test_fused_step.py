@@ -57,6 +57,8 @@ def test_a_decoder_with_an_unknown_part_is_refused_with_its_name() -> None:
     assert unknown(parts(lively())) is None
     assert "placed" in str(unknown(parts(lively(norm="inside"))))
     assert "SwiGLU" in str(unknown(parts(lively(feedforward="swiglu"))))
+    assert "Additive" in str(unknown(parts(lively(score="additive"))))
+    assert "concatenated" in str(unknown(parts(lively(position_width=8))))
     mixed = lively()
     mixed.decoder[0].get_submodule("cross.output").double()
     assert "several types" in str(unknown(parts(mixed)))

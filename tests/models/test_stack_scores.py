@@ -82,7 +82,8 @@ class WrittenOut:
         self.weights = {name: part.detach().numpy() for name, part in model.named_parameters()}
 
     def logits(self, source: list[int], target: list[int]) -> Array:
-        memory = self.embedded("source_embedding", source)
+        table = "target_embedding" if self.config.tied == "all" else "source_embedding"
+        memory = self.embedded(table, source)
         for number in range(self.config.depth):
             name = f"encoder.{number}"
             x = self.norm(f"{name}.around_attention.norm", memory)
@@ -97,17 +98,21 @@ class WrittenOut:
             x = self.norm(f"{name}.around_cross.norm", y)
             y = y + self.attention(f"{name}.cross", x, memory, causal=False)
             y = y + self.feedforward(name, y)
-        found: Array = self.norm("decoder_norm", y) @ self.weights["target_embedding.table"].T
-        return found
+        said: Array = self.norm("decoder_norm", y)
+        if self.config.tied == "none":
+            return said @ self.weights["output.weight"].T
+        words = self.weights["target_embedding.table"]
+        return said[:, : words.shape[1]] @ words.T
 
     def embedded(self, name: str, tokens: list[int]) -> Array:
-        table, d = self.weights[f"{name}.table"], self.config.width
+        table, d = self.weights[f"{name}.table"], self.config.position_width or self.config.width
         places = np.zeros((len(tokens), d))
         for t in range(len(tokens)):
             for j in range(d):
                 angle = t / 10000 ** (2 * (j // 2) / d)
                 places[t, j] = np.float32(math.cos(angle) if j % 2 else math.sin(angle))
-        return math.sqrt(d) * table[tokens] + places
+        rows: Array = math.sqrt(table.shape[1]) * table[tokens]
+        return rows + places if self.config.position_width is None else np.concatenate([rows, places], -1)
 
     def norm(self, name: str, x: Array) -> Array:
         weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]

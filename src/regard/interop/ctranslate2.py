@@ -31,6 +31,7 @@ CAN_SAY = {
     "feedforward": ("relu", "gelu", "swiglu"),
     "kv_heads": (None,),
     "score": ("scaled-dot",),
+    "position_width": (None,),
 }
 
 

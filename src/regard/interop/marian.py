@@ -31,6 +31,7 @@ CAN_SAY = {
     "feedforward": ("relu", "gelu"),
     "kv_heads": (None,),
     "score": ("scaled-dot",),
+    "position_width": (None,),
 }
 Features = Literal["in", "out"]  # which axis of a weight is over the features of the model
 

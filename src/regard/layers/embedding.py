@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from einops import rearrange
@@ -62,22 +63,26 @@ class Positions(nn.Module, ABC):
     def add(self, x: Float[Tensor, "*b n width"], *, offset: Offset = 0) -> Float[Tensor, "*b n width"]:
         """x + p, where the first of x has position `offset`."""
         x = vectors("x", x, self.width, axes=2)
-        if isinstance(offset, Tensor):
-            integers("offset", offset, 1)
-        elif not isinstance(offset, Placed | Tabled):
-            whole("offset", offset, least=0)
-        return x + (offset.vectors[offset.at] if isinstance(offset, Tabled) else self._of(x, offset))
+        return x + self._at(x, offset)
 
     def concatenate(
         self, x: Float[Tensor, "*b n d"], *, offset: Offset = 0
     ) -> Float[Tensor, "*b n d+{self.width}"]:
         """[x, p]: the positions as extra features."""
         x = vectors("x", x, axes=2)
-        return torch.cat([x, self._of(x, offset).expand(*x.shape[:-1], -1)], dim=-1)
+        return torch.cat([x, self._at(x, offset).expand(*x.shape[:-1], -1)], dim=-1)
 
     def first(self, count: int, like: Tensor) -> Float[Tensor, "{count} width"]:
         """The vectors of the first positions, with the type and device of another tensor. Weights are not copied."""
         return self._of(like.new_empty(count, self.width), 0)
+
+    def _at(self, x: Tensor, offset: Offset) -> Tensor:
+        """The vectors beside those of x, from a table where there is one."""
+        if isinstance(offset, Tensor):
+            integers("offset", offset, 1)
+        elif not isinstance(offset, Placed | Tabled):
+            whole("offset", offset, least=0)
+        return offset.vectors[offset.at] if isinstance(offset, Tabled) else self._of(x, offset)
 
     def _of(self, x: Tensor, offset: Offset) -> Tensor:
         return self(_numbers(x, offset)).to(x.dtype)
@@ -215,16 +220,28 @@ class Gaussian(Positions):
 
 
 class Embedding(nn.Module):
-    """√d · E[token] + position (Vaswani 2017, section 3.4): rows of unit length, scaled to unit parts."""
+    """√d · E[token] + position (Vaswani 2017, section 3.4): rows of unit length, scaled to unit parts.
+
+    Positions are added, or concatenated: [√d · E[token], position], as wide as both together.
+    """
 
     def __init__(
-        self, vocabulary: int, width: int, *, positions: Positions | None = None, dropout: float = 0.0
+        self,
+        vocabulary: int,
+        width: int,  # of the table
+        *,
+        positions: Positions | None = None,
+        join: Literal["add", "concatenate"] = "add",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         whole("vocabulary", vocabulary, least=1)
         whole("width", width, least=1)
         self.table = nn.Parameter(torch.randn(vocabulary, width) / math.sqrt(width))
+        if join not in ("add", "concatenate"):
+            raise RegardError(f"join={join!r}: one of 'add', 'concatenate'")
         self.positions = positions
+        self.join = join
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Int[Tensor, "*b n"], *, offset: Offset = 0) -> Float[Tensor, "*b n d"]:
@@ -234,7 +251,10 @@ class Embedding(nn.Module):
         have to wait, and to ask for its row would end all use of the GPU.
         """
         x = _rows(integers("tokens", tokens), self.table)
-        return self.dropout(x if self.positions is None else self.positions.add(x, offset=offset))
+        if self.positions is not None:
+            join = self.positions.add if self.join == "add" else self.positions.concatenate
+            x = join(x, offset=offset)
+        return self.dropout(x)
 
     def reaches(self, count: int) -> bool:
         """Whether the first `count` positions are known."""

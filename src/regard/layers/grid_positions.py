@@ -33,6 +33,12 @@ class Grid(nn.Module):
         """x + p, for patches in row order."""
         return _added(self, x, rows, columns)
 
+    def concatenate(
+        self, x: Float[Tensor, "*b n d"], *, rows: int, columns: int
+    ) -> Float[Tensor, "*b n d+{self.width}"]:
+        """[x, p], for patches in row order."""
+        return _beside(self, x, rows, columns)
+
 
 class LearnedGrid(nn.Module):
     """A vector for each place of a `rows` × `columns` grid, trained; on another grid, the same surface seen elsewhere.
@@ -60,6 +66,12 @@ class LearnedGrid(nn.Module):
         """x + p, for patches in row order."""
         return _added(self, x, rows, columns)
 
+    def concatenate(
+        self, x: Float[Tensor, "*b n d"], *, rows: int, columns: int
+    ) -> Float[Tensor, "*b n d+{self.width}"]:
+        """[x, p], for patches in row order."""
+        return _beside(self, x, rows, columns)
+
 
 def _added(grid: Grid | LearnedGrid, x: Tensor, rows: int, columns: int) -> Tensor:
     if x.shape[-2:] != (rows * columns, grid.width):
@@ -67,6 +79,12 @@ def _added(grid: Grid | LearnedGrid, x: Tensor, rows: int, columns: int) -> Tens
             f"a {rows} × {columns} grid of width {grid.width} cannot be added to {tuple(x.shape[-2:])}"
         )
     return x + grid(rows, columns).to(x)
+
+
+def _beside(grid: Grid | LearnedGrid, x: Tensor, rows: int, columns: int) -> Tensor:
+    if x.shape[-2] != rows * columns:
+        raise RegardError(f"a {rows} × {columns} grid cannot be beside {x.shape[-2]} patches")
+    return torch.cat([x, grid(rows, columns).to(x).expand(*x.shape[:-1], -1)], dim=-1)
 
 
 class GridRotary(nn.Module):

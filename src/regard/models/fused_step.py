@@ -160,6 +160,8 @@ def unknown(decoder: DecoderParts) -> str | None:
             return f"{name} has {how}, and a fused step does not call its modules"
     if type(decoder.embedding) is not Embedding or type(decoder.output) not in (nn.Linear, type(None)):
         return "the embedding or the output has a type of its own"
+    if decoder.embedding.join == "concatenate":
+        return "positions are concatenated to the embedding"
     if ({residual.placement for residual in around}, type(decoder.norm)) not in _PLACEMENTS:
         return "the norms are placed otherwise than before or after each layer"
     if any(type(residual.norm) not in (nn.LayerNorm, AddedNorm) for residual in around):

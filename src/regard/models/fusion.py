@@ -87,8 +87,10 @@ class Asking(nn.Module):
 
     def __init__(self, config: FusionConfig) -> None:
         super().__init__()
-        # The encoders added positions; from here on there are none of their own.
-        self.blocks = decoder_blocks(replace(config, positions="none"), config.fusion_depth)
+        # The encoders have put positions in; from here on there are none of their own.
+        self.blocks = decoder_blocks(
+            replace(config, positions="none", position_width=None), config.fusion_depth
+        )
         self.norm = last_norm(config)
         self.pooling = questions(config, config.pooling)
         self.how = config.pooling

@@ -59,12 +59,13 @@ class SoundEncoder(nn.Module):
     def __init__(self, config: SoundStackConfig) -> None:
         super().__init__()
         self.frames = Frames(
-            config.width,
+            config.token_width,
             spectrum=config.spectrum,
             channels=config.frame_channels,
             strides=config.frame_strides,
         )
         self.positions = position_vectors(config)
+        self.beside = config.position_width is not None
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = encoder_blocks(config)
         self.norm = last_norm(config)
@@ -73,8 +74,9 @@ class SoundEncoder(nn.Module):
         """Every token, having looked at all that are real."""
         recordings(sounds)
         x, count = self.frames(sounds.samples, sounds.lengths)
-        x = self.dropout(x if self.positions is None else self.positions.add(x))
-        return Encoded(self.norm(through(self.blocks, x, lengths(count))), count)
+        if self.positions is not None:
+            x = self.positions.concatenate(x) if self.beside else self.positions.add(x)
+        return Encoded(self.norm(through(self.blocks, self.dropout(x), lengths(count))), count)
 
 
 @dataclass(frozen=True, kw_only=True)

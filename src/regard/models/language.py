@@ -17,7 +17,7 @@ from regard.models.kind import Kind
 from regard.models.layout import Layout, following, readable
 from regard.models.objective import WordLoss
 from regard.models.protocols import Loss
-from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm
+from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, read_by_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,9 @@ class LanguageModel(nn.Module):
         before, after = batch.shifted()
         layout = Layout.of(before)
         vectors, targets = layout.to_learn(self._read(before, layout), after)
-        return self.objective(vectors, self.word_table(), targets, smoothing=self.config.smoothing)
+        return self.objective(
+            self._spoken(vectors), self.word_table(), targets, smoothing=self.config.smoothing
+        )
 
     def start(self, source: Sequences) -> KeyValueCache:
         """Read the prompts but for their last tokens, which the first step takes."""
@@ -88,7 +90,12 @@ class LanguageModel(nn.Module):
         return self.norm(x)
 
     def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
+        x = self._spoken(x)
         return F.linear(x, self.embedding.table) if self.output is None else self.output(x)
+
+    def _spoken(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
+        """What the output matrix reads of a vector."""
+        return x if self.config.tied == "none" else read_by_table(self.config, x)
 
     def tied_output(self) -> Tensor | None:
         """The output matrix, where it is also the table of embeddings."""

@@ -45,23 +45,35 @@ class PictureStackConfig(PictureConfig, StackConfig):
 
 
 class PictureTokens(nn.Module):
-    """Pictures cut into tokens, with the positions that are added to them."""
+    """Pictures cut into tokens, with positions in them, or beside them where those have a width of their own."""
 
     def __init__(
-        self, config: PictureConfig, width: int, *, positions: str = "none", dropout: float = 0.0
+        self,
+        config: PictureConfig,
+        width: int,  # of both together
+        *,
+        positions: str = "none",
+        position_width: int | None = None,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.cut = cut(config, width)
+        self.cut = cut(config, width - (position_width or 0))
         self.size = self.cut.grid(*config.image_size)
+        self.beside = position_width is not None
+        name, width = ("width", width) if position_width is None else ("position_width", position_width)
         self.positions: Grid | LearnedGrid | None = None
         if positions == "learned":
             self.positions = LearnedGrid(width, rows=self.size[0], columns=self.size[1])
         elif positions == "sinusoidal":
+            if width < 2:
+                raise RegardError(
+                    f"{name}={width}, positions='sinusoidal': rows and columns have their own, so at least 2"
+                )
             self.positions = Grid(Sinusoidal(width - width // 2), Sinusoidal(width // 2))
         elif positions == "gaussian":
             if width % 4:
                 raise RegardError(
-                    f"width={width}, positions='gaussian': pairs for rows and columns, so 4 divides it"
+                    f"{name}={width}, positions='gaussian': pairs for rows and columns, so 4 divides it"
                 )
             self.positions = Grid(Gaussian(width // 2), Gaussian(width // 2))
         self.turned = positions == "rotary"
@@ -77,7 +89,8 @@ class PictureTokens(nn.Module):
             )
         x = self.cut(centred(images, self.cut.projection.weight.dtype))
         if self.positions is not None:
-            x = self.positions.add(x, rows=rows, columns=columns)
+            join = self.positions.concatenate if self.beside else self.positions.add
+            x = join(x, rows=rows, columns=columns)
         return self.dropout(x)
 
 
@@ -86,7 +99,13 @@ class PictureEncoder(nn.Module):
 
     def __init__(self, config: PictureStackConfig, *, class_token: bool = False) -> None:
         super().__init__()
-        self.tokens = PictureTokens(config, config.width, positions=config.positions, dropout=config.dropout)
+        self.tokens = PictureTokens(
+            config,
+            config.width,
+            positions=config.positions,
+            position_width=config.position_width,
+            dropout=config.dropout,
+        )
         self.class_token = nn.Parameter(torch.randn(config.width) * math.sqrt(0.5)) if class_token else None
         rotary = None
         if config.positions == "rotary":

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.biases import ALiBi, Bias, RelativeBuckets
@@ -51,6 +52,7 @@ class StackConfig:
     positions: Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "gaussian", "none"] = (
         "sinusoidal"
     )
+    position_width: int | None = None  # features of the width for positions alone; None: added to all of it
     longest: int = 1024  # positions that are learned
     dropout: float = 0.1  # of embeddings and of what each part of a block adds
     attention_dropout: float = 0.0  # of the weights
@@ -69,25 +71,56 @@ class StackConfig:
                 f"positions='rotary', score={self.score!r}: turned queries and keys tell their distance to a dot product "
                 f"alone; say score={' or '.join(map(repr, ROTATED))}, or other positions"
             )
+        if self.position_width is not None:
+            self._check_beside(self.position_width)
         if self.depth < 0:
             raise RegardError(f"depth={self.depth}: at least 0")
         for name in ("dropout", "attention_dropout", "stochastic_depth"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise RegardError(f"{name}={getattr(self, name)}: from 0 to below 1")
 
+    def _check_beside(self, width: int) -> None:
+        vectors = ("sinusoidal", "learned", "gaussian")
+        if self.positions not in vectors:
+            raise RegardError(
+                f"position_width={width}, positions={self.positions!r}: only vectors can be concatenated, so say "
+                f"positions={' or '.join(map(repr, vectors))}, or leave it out"
+            )
+        if not 0 < width < self.width:
+            raise RegardError(
+                f"position_width={width}, width={self.width}: at least 1, and less than the width, whose rest is the token's"
+            )
+
+    @property
+    def token_width(self) -> int:
+        """Features of a vector that are its token's: all of them, or all that positions leave."""
+        return self.width - (self.position_width or 0)
+
 
 def embedding(config: StackConfig, name: str, vocabulary: int) -> Embedding:
-    """Tokens as vectors, with the positions that are added to them. `name` is the setting of the vocabulary."""
+    """Tokens as vectors, with positions in or beside them. `name` is the setting of the vocabulary."""
     size = check_vocabulary(name, vocabulary)
-    return Embedding(size, config.width, positions=position_vectors(config), dropout=config.dropout)
+    return Embedding(
+        size,
+        config.token_width,
+        positions=position_vectors(config),
+        join="add" if config.position_width is None else "concatenate",
+        dropout=config.dropout,
+    )
 
 
 def position_vectors(config: StackConfig) -> Positions | None:
-    """Position vectors, added to those of a sequence; None where attention has positions of its own."""
+    """Position vectors for those of a sequence; None where attention has positions of its own."""
+    width = config.position_width or config.width
     if config.positions == "learned":
-        return Learned(config.width, count=config.longest)
+        return Learned(width, count=config.longest)
     make: dict[str, type[Positions]] = {"sinusoidal": Sinusoidal, "gaussian": Gaussian}
-    return make[config.positions](config.width) if config.positions in make else None
+    return make[config.positions](width) if config.positions in make else None
+
+
+def read_by_table(config: StackConfig, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
+    """What an output matrix that is an embedding's table reads of a vector: the features that are a token's."""
+    return x if config.position_width is None else x[..., : config.token_width].contiguous()
 
 
 def encoder_blocks(

@@ -26,7 +26,14 @@ from regard.models.kind import Kind
 from regard.models.layout import Encoded, Layout, Spent, following, pairs, readable, through
 from regard.models.objective import WordLoss
 from regard.models.protocols import Loss
-from regard.models.stack import StackConfig, decoder_blocks, embedding, encoder_blocks, last_norm
+from regard.models.stack import (
+    StackConfig,
+    decoder_blocks,
+    embedding,
+    encoder_blocks,
+    last_norm,
+    read_by_table,
+)
 from regard.models.static_decoder import StaticDecoder
 
 
@@ -129,7 +136,9 @@ class EncoderDecoder(nn.Module, ABC, Generic[Source]):
         """The cross-entropy of the target tokens."""
         layout = Layout.of(self._target(batch))
         vectors, targets = layout.to_learn(self._decode(batch, layout), batch.target)
-        return self.objective(vectors, self.word_table(), targets, smoothing=self.config.smoothing)
+        return self.objective(
+            self._spoken(vectors), self.word_table(), targets, smoothing=self.config.smoothing
+        )
 
     def start(self, source: Source) -> EncoderDecoderState:
         """Read the sources; the decoder's keys and values of them are made once."""
@@ -208,7 +217,12 @@ class EncoderDecoder(nn.Module, ABC, Generic[Source]):
         return self.decoder_norm(x)
 
     def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
+        x = self._spoken(x)
         return F.linear(x, self.target_embedding.table) if self.output is None else self.output(x)
+
+    def _spoken(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
+        """What the output matrix reads of a vector."""
+        return x if self.config.tied == "none" else read_by_table(self.config, x)
 
     def tied_output(self) -> Tensor | None:
         """The output matrix, where it is also a table of embeddings."""
