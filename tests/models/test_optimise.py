@@ -11,9 +11,10 @@ from torch import nn
 from regard.data.batches import END, START, Pairs, Sequences
 from regard.decoding.decode import greedy
 from regard.errors import RegardError
+from regard.interop.torch import TransformerEncoderLayer as EncoderLayer
 from regard.layers.inference_only import FusedResidual, PackedLinear
 from regard.models.language import LanguageConfig, LanguageModel
-from regard.models.optimise import optimise
+from regard.models.optimise import optimise, restore
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.sight.watch import watch
 
@@ -186,3 +187,82 @@ def test_a_copy_of_an_optimised_model_computes_the_same_by_itself(precision: str
     assert torch.equal(copied.logits(batch), expected)
     assert torch.equal(pickle.loads(pickle.dumps(copied)).logits(batch), expected)
     assert repr(copied) == repr(model)
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+def test_torchs_encoder_layers_keep_the_weights_that_their_fast_path_reads(precision: str) -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 4, 24, batch_first=True)
+    plain = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(16, 5)).eval()
+    x = torch.randn(2, 7, 16)
+    with torch.no_grad():
+        expected = plain(x)
+        model, report = optimise(plain, precision=precision)
+        torch.testing.assert_close(model(x), expected, atol=TOLERANCES[precision], rtol=0)
+    assert "kept        4 Linear: torch's encoder reads its weights" in str(report)
+    assert isinstance(model[1], PackedLinear)
+
+
+def test_our_encoder_layer_inside_torchs_encoder_keeps_its_weights_too() -> None:
+    layer = EncoderLayer(16, 4, 24, batch_first=True)
+    model = optimise(nn.TransformerEncoder(layer, 1).eval(), precision="int8").model
+    padding = torch.tensor([[False, False, True], [False, False, False]])
+    with torch.no_grad():
+        assert model(torch.randn(2, 3, 16), src_key_padding_mask=padding).isfinite().all()
+    alone, report = optimise(EncoderLayer(16, 4, 24, batch_first=True), precision="int8")
+    assert "replaced    2 Linear → Int8Linear" in str(report)
+    assert alone(torch.randn(2, 3, 16)).isfinite().all()
+
+
+def test_a_forward_that_a_module_was_given_is_kept() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
+    model[1].forward = lambda x: x.new_full((len(x), 3), 7.0)
+    model, report = optimise(model)
+    assert torch.equal(model(torch.randn(2, 4)), torch.full((2, 3), 7.0))
+    assert "kept        1 Linear: it has a forward of its own" in str(report)
+
+
+def test_hooks_between_fused_modules_see_what_they_saw() -> None:
+    model, seen = transformer(norm="after"), []
+    model.encoder[0].around_feedforward.dropout.register_forward_hook(lambda *_: seen.append("sum"))
+    model.encoder[0].feedforward.dropout.register_forward_hook(lambda *a: seen.append(float(a[2].min())))
+    optimise(model, precision="int8").model.logits(pairs())
+    assert "sum" in seen
+    assert seen[0] >= 0  # after the ReLU
+
+
+def test_a_model_is_optimised_for_inference_once() -> None:
+    model = optimise(transformer(), precision="int8").model
+    for again in ({"precision": "float32"}, {"for_": "training", "precision": "bf16"}):
+        with pytest.raises(RegardError, match=r"optimised for inference already.*Int8Linear.*optimise=False"):
+            optimise(model, **again)
+    assert model.optimised.startswith("optimised for inference: int8")
+    assert restore(model).optimised.startswith("optimised for inference: int8")
+
+
+def test_a_refused_model_is_left_as_it_was() -> None:
+    model = transformer().train()
+    with pytest.raises(RegardError, match="precision='int4'"):
+        optimise(model, precision="int4")
+    assert all(part.training for part in model.modules())
+    with torch.no_grad():
+        model.decoder[1].feedforward.outer.weight[0, 0] = torch.nan
+    with pytest.raises(RegardError, match=r"decoder\.1\.feedforward\.outer\.weight holds inf or NaN"):
+        optimise(model, precision="int8")
+    assert all(part.training and not isinstance(part, PackedLinear) for part in model.modules())
+    assert all(weight.requires_grad for weight in model.parameters())
+
+
+def test_packed_weights_are_neither_saved_nor_loaded_nor_moved_nor_cast() -> None:
+    plain = transformer()
+    weights = plain.state_dict()
+    model = optimise(transformer()).model
+    with pytest.raises(RegardError, match=r"cannot be saved.*optimise=False"):
+        model.state_dict()
+    with pytest.raises(RegardError, match=r"cannot be loaded.*optimise=False"):
+        model.load_state_dict(weights, strict=False)
+    for place in (torch.float64, torch.float16, "meta"):
+        with pytest.raises(RegardError, match="packed for float32 inputs on the CPU"):
+            copy.deepcopy(model).to(place)
+    batch = pairs()
+    assert torch.equal(model.to("cpu").float().logits(batch), optimise(transformer()).model.logits(batch))

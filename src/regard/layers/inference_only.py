@@ -69,6 +69,24 @@ class PackedLinear(nn.Module, ABC):
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         """The map of each row."""
 
+    def _apply(self, fn: Any, recurse: bool = True) -> "PackedLinear":
+        """Refuse to be moved or cast: torch would do so to the other modules alone."""
+        like = fn(torch.zeros(1, device="cpu"))
+        if like.dtype != torch.float32 or like.device.type != "cpu":
+            raise RegardError(
+                f"{type(self).__name__} is packed for float32 inputs on the CPU, and cannot become {like.dtype} on "
+                f"{like.device}: regard.load(…, device=…, precision=…), or move a plain model and optimise it there"
+            )
+        return self
+
+    def _save_to_state_dict(self, *args: Any) -> None:
+        """Refuse: a dict without these weights would look whole."""
+        raise RegardError(f"{type(self).__name__}: packed weights cannot be saved; {_INSTEAD}")
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        """Refuse: weights would be left as they are."""
+        raise RegardError(f"{type(self).__name__}: packed weights cannot be loaded; {_INSTEAD}")
+
     def __getstate__(self) -> dict[str, Any]:
         """What torch can copy: weights reordered for oneDNN as dense ones, without what is packed on first use."""
         state = {name: value for name, value in self.__dict__.items() if name != "packed"}

@@ -14,8 +14,10 @@ from regard.errors import RegardError
 from regard.layers.blocks import DecoderBlock, FeedForward, Residual
 from regard.layers.inference_only import (
     KINDS,
+    AddedNorm,
     FusedResidual,
     Int8Linear,
+    PackedLinear,
     PackedProjection,
     obstacle,
     packable,
@@ -92,24 +94,20 @@ def optimise(
         return Optimised(model, modules.report)
     if for_ != "inference":
         raise RegardError(f"for_={for_!r}: give 'inference' or 'training'")
-    restore(model)
+    refuse_optimised(model)
     weights = list(model.parameters())
-    other = next((weight.dtype for weight in weights if weight.dtype != torch.float32), None)
-    if other is not None:
-        raise RegardError(f"precision={precision!r} is for float32 models, and this one is {other}")
+    on_gpu = bool(weights) and weights[0].device.type != "cpu"
+    _check_precision(model, precision, on_gpu=on_gpu)
+    restore(model)
     whole = nn.ModuleList([model]).eval()  # so that the model itself can be replaced
     work = _Optimising()
-    if weights and weights[0].device.type != "cpu":
-        if precision not in GPU_DTYPES:
-            raise RegardError(f"precision={precision!r} on a GPU: give {', '.join(map(repr, GPU_DTYPES))}")
+    if on_gpu:
         whole.to(GPU_DTYPES[precision])
         summary = f"optimised for inference: {precision} on a GPU"
         work.fuse_steps(whole)
         work.fuse_residuals(whole, None)
         work.keep(whole, f"as it is, in {precision}")
     else:
-        if precision not in KINDS:
-            raise RegardError(f"precision={precision!r} on the CPU: give {', '.join(map(repr, KINDS))}")
         found = kernels()
         summary = f"optimised for inference: {precision}, {built()}"
         work.fuse_residuals(whole, found)
@@ -128,18 +126,64 @@ def built() -> str:
 
 def restore(model: nn.Module) -> nn.Module:
     """Give the modules of a model optimised for training their plain classes back."""
-    for part in model.modules():
-        if isinstance(part, MixedPrecision):
-            become(part, type(part).plain)
-    model.__dict__.pop("optimised", None)
+    replaced = [part for part in model.modules() if isinstance(part, MixedPrecision)]
+    for part in replaced:
+        become(part, type(part).plain)
+    if str(getattr(model, "optimised", "")).startswith("optimised for training"):
+        del model.optimised
     return model
 
 
-def hooked(layer: nn.Module) -> bool:
-    """Whether a layer has forward or backward hooks."""
-    return any(
-        (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+def refuse_optimised(model: nn.Module) -> None:
+    """Raise where modules of a model are optimised for inference: they have no plain form to begin from."""
+    kinds = PackedLinear | AddedNorm
+    found = Counter(type(part).__name__ for part in model.modules() if isinstance(part, kinds))
+    if found:
+        there = ", ".join(f"{count} {name}" for name, count in found.items())
+        raise RegardError(
+            f"this model is optimised for inference already ({there}): begin from a plain one, "
+            "regard.load(…, optimise=False)"
+        )
+
+
+def _check_precision(model: nn.Module, precision: str, *, on_gpu: bool) -> None:
+    """Refuse before anything is replaced what could not be replaced."""
+    other = next((weight.dtype for weight in model.parameters() if weight.dtype != torch.float32), None)
+    if other is not None:
+        raise RegardError(f"precision={precision!r} is for float32 models, and this one is {other}")
+    known, place = (GPU_DTYPES, "a GPU") if on_gpu else (KINDS, "the CPU")
+    if precision not in known:
+        raise RegardError(f"precision={precision!r} on {place}: give {', '.join(map(repr, known))}")
+    if not on_gpu and precision != "float32" and not packable():
+        raise RegardError(f"precision={precision!r} needs a torch built with oneDNN, and this one is not")
+    if precision == "int8":
+        for name, part in model.named_modules():
+            if type(part) is nn.Linear and not bool(part.weight.isfinite().all()):
+                raise RegardError(
+                    f"precision='int8': {f'{name}.weight'.lstrip('.')} holds inf or NaN, which no integer can represent"
+                )
+
+
+def altered(layer: nn.Module) -> str | None:
+    """Why a layer must be called as it is: hooks, or a forward of its own. None: it may be replaced."""
+    hooks = (
+        layer._forward_hooks,
+        layer._forward_pre_hooks,
+        layer._backward_hooks,
+        layer._backward_pre_hooks,
     )
+    if any(hooks):
+        return "it has hooks"
+    return "it has a forward of its own" if "forward" in vars(layer) else None
+
+
+_TORCHS = (nn.TransformerEncoder.forward, nn.TransformerEncoderLayer.forward)
+
+
+def _read_by_torch(model: nn.Module) -> set[nn.Module]:
+    """Linear maps whose weights the fast path of torch's encoder reads without calling them."""
+    encoders = [part for part in model.modules() if type(part).forward in _TORCHS]
+    return {inner for part in encoders for inner in part.modules() if type(inner) is nn.Linear}
 
 
 class _Optimising:
@@ -164,7 +208,8 @@ class _Optimising:
             for name, child in list(part.named_children()):
                 if type(child) is not Residual:
                     continue
-                why = "it has hooks" if hooked(child) or hooked(child.norm) else obstacle(child, found)
+                inside = (child, child.norm, child.dropout, child.depth)
+                why = next(filter(None, map(altered, inside)), None) or obstacle(child, found)
                 if why is None:
                     setattr(part, name, FusedResidual(child, found))
                     self._replaced["Residual", "FusedResidual"] += 1
@@ -173,16 +218,13 @@ class _Optimising:
 
     def pack(self, model: nn.Module, precision: str, found: Kernels | None) -> None:
         if not packable():
-            if precision != "float32":
-                raise RegardError(
-                    f"precision={precision!r} needs a torch built with oneDNN, and this one is not"
-                )
             self._kept["Linear", "this torch is built without oneDNN, which packs weights"] += sum(
                 type(part) is nn.Linear for part in model.modules()
             )
             return
         kind = KINDS[precision]
         crosses = {part.cross.input for part in model.modules() if isinstance(part, DecoderBlock)}
+        self._why |= dict.fromkeys(_read_by_torch(model), "torch's encoder reads its weights")
         for part in list(model.modules()):
             if isinstance(part, InProjection):
                 continue
@@ -190,14 +232,14 @@ class _Optimising:
                 if isinstance(child, InProjection):
                     if not child.packed:
                         self._why |= dict.fromkeys(child.modules(), "query, key and value differ in width")
-                    elif hooked(child) or hooked(child.all):
-                        self._why |= dict.fromkeys(child.modules(), "it has hooks")
+                    elif (why := altered(child) or altered(child.all)) is not None:
+                        self._why |= dict.fromkeys(child.modules(), why)
                     else:
                         setattr(part, name, PackedProjection(child, kind, found, apart=child in crosses))
                         self._replaced["InProjection", f"PackedProjection of {kind.__name__}"] += 1
-                elif type(child) is nn.Linear:
-                    if hooked(child):
-                        self._why[child] = "it has hooks"
+                elif type(child) is nn.Linear and child not in self._why:
+                    if (why := altered(child)) is not None:
+                        self._why[child] = why
                         continue
                     setattr(part, name, kind(child.weight, child.bias, found))
                     self._replaced["Linear", kind.__name__] += 1
@@ -205,6 +247,7 @@ class _Optimising:
                 isinstance(part, FeedForward)
                 and part.activation is F.relu
                 and isinstance(part.outer, Int8Linear)
+                and altered(part.dropout) is None
             ):
                 part.activation, part.outer.rectifies = nn.Identity(), True
                 self._replaced["ReLU of a FeedForward", "part of the Int8Linear after it"] += 1

@@ -27,7 +27,7 @@ from regard.layers.mixed_precision import (
     weight_obstacle,
 )
 from regard.models.objective import MixedWordLoss, WordLoss
-from regard.models.optimise import GPU_DTYPES, OptimisationReport, hooked, restore
+from regard.models.optimise import GPU_DTYPES, OptimisationReport, altered, refuse_optimised, restore
 
 
 class TrainingModules:
@@ -42,6 +42,7 @@ class TrainingModules:
             raise RegardError(
                 f"precision={precision!r} for training: give {', '.join(map(repr, GPU_DTYPES))}"
             )
+        refuse_optimised(model)
         restore(model)
         self._dtype = GPU_DTYPES[precision]
         self._classes: dict[nn.Module, type[nn.Module]] = {}
@@ -100,7 +101,11 @@ class TrainingModules:
 
     def _swap_residual(self, part: Residual) -> None:
         inside = (part.norm, part.dropout, part.depth)
-        why = "a module in it has hooks" if any(map(hooked, inside)) else residual_obstacle(part)
+        why = (
+            "a module in it has hooks, or a forward of its own"
+            if any(map(altered, inside))
+            else residual_obstacle(part)
+        )
         self._swap(part, MixedResidual, why)
         if why is None:
             self._classes |= {part.norm: ForkedNorm, part.dropout: AddedDropout}
@@ -116,4 +121,4 @@ class TrainingModules:
 
     def _rectifies(self, inner: nn.Module) -> bool:
         """Whether a product can have its ReLU in it. Hooks see what is before the ReLU."""
-        return inner in self._classes and inner.bias is not None and not hooked(inner)
+        return inner in self._classes and inner.bias is not None and altered(inner) is None
