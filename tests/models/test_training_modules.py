@@ -106,6 +106,34 @@ def test_modules_are_in_place_for_a_while_only_and_put_back_after_an_error() -> 
     assert classes(model) == plain
 
 
+@pytest.mark.usefixtures("kernels")
+def test_modules_in_place_twice_are_given_back_once_each() -> None:
+    model = transformer()
+    plain, modules = classes(model), TrainingModules(model, "bf16")
+    with modules.in_place():
+        inside = classes(model)
+        with modules.in_place():
+            pass
+        assert classes(model) == inside
+        assert model.objective.precision == torch.bfloat16
+    assert classes(model) == plain
+    with modules.in_place():
+        restore(model)
+    assert classes(model) == plain
+    assert not any("precision" in vars(part) for part in model.modules())
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_forward_that_a_module_was_given_is_not_taken_for_a_kernel() -> None:
+    model = transformer()
+    block = model.encoder[0]
+    block.feedforward.inner.forward = lambda x: x.new_zeros(*x.shape[:-1], 24)
+    block.around_attention.norm.forward = lambda x: x
+    with TrainingModules(model, "bf16").in_place():
+        assert type(block.feedforward).__name__ == "FeedForward"  # which rectifies itself
+        assert type(block.around_attention).__name__ == "Residual"  # which expects one tensor of its norm
+
+
 def test_on_a_cpu_the_loss_alone_is_replaced_and_autocast_does_the_rest() -> None:
     model, report = optimise(transformer(dropout=0.0).cpu(), for_="training", precision="bf16")
     assert report.replaced == ((1, "WordLoss", "MixedWordLoss"),)

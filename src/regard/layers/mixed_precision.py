@@ -33,7 +33,7 @@ def become(part: nn.Module, kind: type[nn.Module], precision: torch.dtype | None
     # Not by nn.Module's own __setattr__, which first looks for parameters: training does this at every update.
     object.__setattr__(part, "__class__", kind)
     if precision is None:
-        del part.__dict__["precision"]
+        part.__dict__.pop("precision", None)
     else:
         part.__dict__["precision"] = precision
 

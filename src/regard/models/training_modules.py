@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
 
 from torch import nn
 from torch.nn import functional as F
@@ -64,13 +63,14 @@ class TrainingModules:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The optimised modules, for a while."""
-        self.install()
+        """The optimised modules, for a while; then those that were there before, so that it may be nested."""
+        before = [(part, type(part)) for part in self._classes]
         try:
+            self.install()
             yield
         finally:
-            for part, kind in self._classes.items():
-                become(part, cast("type[MixedPrecision]", kind).plain)
+            for part, kind in before:
+                become(part, kind, self._dtype if issubclass(kind, MixedPrecision) else None)
 
     def _plan(self, model: nn.Module, *, compiled_blocks: bool) -> None:
         compiled = {
