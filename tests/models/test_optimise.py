@@ -14,8 +14,9 @@ from regard.errors import RegardError
 from regard.interop.torch import TransformerEncoderLayer as EncoderLayer
 from regard.layers.inference_only import FusedResidual, PackedLinear
 from regard.models.language import LanguageConfig, LanguageModel
-from regard.models.optimise import optimise, restore
+from regard.models.optimise import device_of, optimise, restore
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.runs.answering import Loaded
 from regard.sight.watch import watch
 
 
@@ -183,7 +184,7 @@ def test_a_copy_of_an_optimised_model_computes_the_same_by_itself(precision: str
     copied = copy.deepcopy(model)
     for part in model.modules():  # whose weights are the copy's no longer
         if isinstance(part, PackedLinear):
-            part.pack(torch.zeros(part.out, 32))
+            part.pack(torch.zeros(part.out_features, 32))
     assert torch.equal(copied.logits(batch), expected)
     assert torch.equal(pickle.loads(pickle.dumps(copied)).logits(batch), expected)
     assert repr(copied) == repr(model)
@@ -266,3 +267,11 @@ def test_packed_weights_are_neither_saved_nor_loaded_nor_moved_nor_cast() -> Non
             copy.deepcopy(model).to(place)
     batch = pairs()
     assert torch.equal(model.to("cpu").float().logits(batch), optimise(transformer()).model.logits(batch))
+
+
+def test_a_model_whose_weights_are_all_packed_is_still_somewhere() -> None:
+    model = optimise(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))).model
+    assert not list(model.parameters())
+    assert str(model[2]) == "Float32Linear(in_features=4, out_features=3, bias=True)"
+    assert device_of(model) == Loaded(model).device == torch.device("cpu")
+    assert device_of(nn.Linear(2, 2, device="meta")) == torch.device("meta")

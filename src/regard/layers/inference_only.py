@@ -50,7 +50,7 @@ class PackedLinear(nn.Module, ABC):
     ) -> None:
         super().__init__()
         self.kernels = kernels
-        self.out = weight.shape[0]
+        self.out_features, self.in_features = weight.shape
         # Plain attributes: buffers are looked up slowly, and packed weights can neither move nor be saved.
         self.bias = None if bias is None else bias.detach().float().clone()
         self.pack(weight.detach().float())
@@ -63,7 +63,12 @@ class PackedLinear(nn.Module, ABC):
     def forward(self, x: Float[Tensor, "*b in"]) -> Float[Tensor, "*b out"]:
         """The same map at every position."""
         refuse_gradients(self, x)
-        return self.rows(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out)
+        return self.rows(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out_features)
+
+    def extra_repr(self) -> str:
+        """As nn.Linear writes it."""
+        bias = self.bias is not None
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={bias}"
 
     @abstractmethod
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
@@ -146,7 +151,7 @@ class Int8Linear(PackedLinear):
         whole, scale = int8_rows(weight)
         self.whole = whole
         self.scale = scale / 127  # 127 from the rows too
-        self.zeros = torch.zeros(self.out, dtype=torch.long, device="cpu")
+        self.zeros = torch.zeros(self.out_features, dtype=torch.long, device="cpu")
         self.most = torch.tensor(127.0, device="cpu")
         self.panels = in_panels(whole) if self.kernels is not None and self.kernels.multiplies else None
 

@@ -124,6 +124,12 @@ def built() -> str:
     return NOT_BUILT if found is None else f"C kernels ({found.level})"
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Where a model computes. One whose weights are all packed has no parameters, and is on the CPU."""
+    weight = next(model.parameters(), None)
+    return torch.device("cpu") if weight is None else weight.device
+
+
 def restore(model: nn.Module) -> nn.Module:
     """Give the modules of a model optimised for training their plain classes back."""
     replaced = [part for part in model.modules() if isinstance(part, MixedPrecision)]

@@ -16,6 +16,7 @@ from regard.decoding.forced import log_probabilities
 from regard.decoding.sampling import sample, stream
 from regard.errors import RegardError
 from regard.models.kind import Kind, Verb
+from regard.models.optimise import device_of
 from regard.runs.inputs import Picture, Reader, Sound, TextReader, several
 from regard.runs.recipe import with_changes
 from regard.runs.settings import Decoding
@@ -117,7 +118,7 @@ class Loaded:
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next(self.model.parameters()).device
+        return device_of(self.model)
 
     def __repr__(self) -> str:
         how = getattr(self.model, "optimised", "as it was trained, for gradients too")

@@ -18,6 +18,7 @@ from regard.data.reader import WIDTH, Hand, ReaderFeed
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
+from regard.models.optimise import device_of
 from regard.runs.answering import answers as decoded
 from regard.runs.recipe import Recipe
 from regard.runs.results import Metric, transcription_metrics, translation_metrics
@@ -112,7 +113,7 @@ def describe(
     model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, questions: Iterator[DescribedBatch]
 ) -> list[tuple[str, str, str]]:
     """The name of every input, what should be said of it, and what the model says."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     told = []
     for asked in questions:
         found = decoded(model, asked.source.to(device), tokenizer, decoding)

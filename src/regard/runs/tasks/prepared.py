@@ -19,6 +19,7 @@ from regard.data.file_access import write_atomically
 from regard.data.text_lines import Parallel, Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
+from regard.models.optimise import device_of
 from regard.models.protocols import Trains
 from regard.runs.recipe import Recipe
 from regard.runs.results import Metric, likelihood_metrics
@@ -47,7 +48,7 @@ class Prepared:
 
 def likelihood(model: nn.Module, feed: Feed[Any]) -> list[Metric]:
     """Loss and perplexity over everything in a feed, and the share of right answers."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     sums: dict[str, float] = {}
     count = 0
     with torch.no_grad():

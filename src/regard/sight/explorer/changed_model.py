@@ -13,6 +13,7 @@ from regard.attention.call import Call
 from regard.data.batches import END, START, Batch, Pairs, Sequences
 from regard.decoding.decode import evaluating
 from regard.errors import RegardError
+from regard.models.optimise import device_of
 from regard.sight.explorer.example import Change, Panel
 from regard.sight.interventions import (
     Intervention,
@@ -111,7 +112,7 @@ class Uncached(nn.Module):
 
     def start(self, source: Batch) -> UncachedText:
         """Nothing written yet."""
-        device = next(self.model.parameters()).device
+        device = device_of(self.model)
         return UncachedText(source, torch.empty(len(source), 0, dtype=torch.long, device=device))
 
     def step(
