@@ -45,6 +45,23 @@ def test_steps_through_the_cache_give_the_logits_of_the_whole_text(model: Any) -
         torch.testing.assert_close(found, whole[len(prompt) - 1 : -1], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("prompts", [PROMPTS, [prompt[:1] * 2 for prompt in PROMPTS]], ids=["padded", "even"])
+def test_several_columns_at_once_give_what_one_after_another_gives(
+    model: Any, prompts: list[list[int]]
+) -> None:
+    written = torch.tensor([[5, 6, 7, 4], [8, 9, 10, 4], [11, 12, 4, 5]])
+    cache = model.start(Sequences.of(prompts))
+    tokens = torch.cat([cache.first[:, None], written], -1)
+    parts = []
+    for some in tokens.split([1, 3, 1], dim=1):
+        x, cache = cache.through([model.block] * model.depth, model.embedding(some))
+        parts.append(x)
+    found = model.output(torch.cat(parts, 1))
+    for row, prompt in enumerate(prompts):
+        whole = model.logits(Sequences.of([[*prompt, *written[row].tolist()]]))[0]
+        torch.testing.assert_close(found[row], whole[len(prompt) - 1 :], rtol=0, atol=1e-12)
+
+
 def test_rows_are_picked_and_continue_as_they_would_alone(model: Any) -> None:
     cache = model.start(Sequences.of(PROMPTS))
     picked = cache.pick(torch.tensor([2, 0, 2]))
