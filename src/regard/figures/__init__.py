@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from regard.figures.columns_figure import columns as columns
     from regard.figures.cost_figure import cost as cost
     from regard.figures.counter_figure import counter as counter
+    from regard.figures.dynamic_figure import dynamic as dynamic
     from regard.figures.four_words_figure import four_words as four_words
     from regard.figures.heads_figure import heads as heads
     from regard.figures.masks_figure import masks as masks
@@ -28,6 +29,7 @@ FIGURES = {
     "four-words": "softmax(QKᵀ/√d) V over four words, with every intermediate value",
     "heads": "heads with widths of their own: concatenated and projected, equal to a sum of one term a head",
     "columns": "attention with a word a column and columns normalised, equal to rows",
+    "dynamic": "fixed weights of a convolution and a dense layer beside attention's, as the subject of a sentence moves",
     "masks": "padding, causal, window and cross masks over a sentence, and what a mask multiplied in does instead",
     "scale": "why scores are divided by √d: their variance, and the entropy and gradient of softmax",
     "shuffle": "what the order of queries, keys and values changes, and what it does not",
