@@ -19,7 +19,7 @@ from typing import Any, cast
 import matplotlib as mpl
 import numpy as np
 import torch
-from PIL import Image, ImageDraw
+from PIL import Image
 from torch import Tensor, nn
 
 from regard import (
@@ -53,6 +53,7 @@ from regard.data.numbers import draw_numbers, english, french, number_pairs
 from regard.data.reader import MAX_DIGITS, spoken
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
+from regard.figures.landscape import landscape
 from regard.interop import torch as drop_in
 from regard.layers import (
     EncoderBlock,
@@ -401,7 +402,7 @@ def atlas(path: Path) -> None:
 
 def overlay(path: Path) -> None:
     """A landscape, lit where a word looks: its query is the colour of a thing, a key that of a patch."""
-    image = _landscape(360)
+    image = landscape(360)
     patches = torch.from_numpy(np.asarray(image) / 255.0).view(18, 20, 18, 20, 3).mean((1, 3)).view(-1, 3)
     things = {"sky": (124, 178, 222), "sun": (252, 212, 96), "roof": (196, 68, 52), "tree": (36, 92, 62)}
     query = torch.tensor(list(things.values())) / 255.0
@@ -775,30 +776,6 @@ def _frames(sounds: list[Tensor]) -> list[Tensor]:
     heard, spectrum = together(sounds), Spectrum()
     bands = log_mel(heard.samples.double(), heard.lengths, spectrum)
     return [each[:count] for each, count in zip(bands, spectrum.frames(heard.lengths).tolist(), strict=True)]
-
-
-def _landscape(side: int) -> Image.Image:
-    """A house and a tree on a hill under the sun, drawn large and reduced."""
-    big, unit = 3 * side, 3 * side / 100
-    fade = np.linspace(0, 1, big)[:, None, None]
-    sky = (1 - fade) * np.array([108, 166, 216]) + fade * np.array([158, 202, 234])
-    image = Image.fromarray(np.rint(sky).astype(np.uint8).repeat(big, 1))
-    draw = ImageDraw.Draw(image)
-
-    def spots(*places: float) -> list[tuple[float, float]]:
-        return [(x * unit, y * unit) for x, y in zip(places[::2], places[1::2], strict=True)]
-
-    draw.ellipse(spots(9, 9, 29, 29), fill=(252, 214, 100))
-    draw.ellipse(spots(-60, 62, 90, 200), fill=(150, 178, 112))
-    draw.ellipse(spots(10, 68, 190, 220), fill=(120, 156, 92))
-    draw.rectangle(spots(22, 52, 48, 74), fill=(238, 222, 196))
-    draw.polygon(spots(18, 53, 35, 37, 52, 53), fill=(196, 68, 52))
-    draw.rectangle(spots(38, 60, 44, 74), fill=(196, 68, 52))
-    draw.rectangle(spots(26, 58, 33, 65), fill=(120, 160, 190))
-    draw.rectangle(spots(73, 62, 77, 80), fill=(98, 70, 52))
-    for x, y, r in ((75, 44, 13), (67, 53, 10), (83, 53, 10), (75, 56, 11)):
-        draw.ellipse(spots(x - r, y - r, x + r, y + r), fill=(36, 92, 62))
-    return image.reduce(3)
 
 
 def _map(weights: Tensor, title: str, note: str, allowed: Tensor | None = None) -> Heatmap:

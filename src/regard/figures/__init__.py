@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regard.figures.four_words_figure import four_words as four_words
     from regard.figures.heads_figure import heads as heads
     from regard.figures.masks_figure import masks as masks
+    from regard.figures.patches_figure import patches as patches
     from regard.figures.positions_figure import positions as positions
     from regard.figures.scale_figure import scale as scale
     from regard.figures.shuffle_figure import shuffle as shuffle
@@ -34,6 +35,7 @@ FIGURES = {
     "scale": "why scores are divided by √d: their variance, and the entropy and gradient of softmax",
     "shuffle": "what the order of queries, keys and values changes, and what it does not",
     "cost": "operations, time, memory and parameters of attention, recurrence, convolution and a dense map over positions",
+    "patches": "a picture cut into patches, and where the class token of a Vision Transformer looks on digits",
     "positions": "dot products of naive, sinusoidal, Gaussian, rotary and learned positions; appended against added",
     "slips": "wrong forms of attention met in well-known texts, beside the right ones",
 }
