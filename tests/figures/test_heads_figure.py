@@ -53,7 +53,7 @@ def test_parameters_are_counted_and_follow_the_formula():
         ({"heads": 0}, "--heads 0: give 1 to 4"),
         ({"heads": 5}, "--heads 5: give 1 to 4"),
         ({"key_width": 0}, "--key-width 0: give 1 to 8"),
-        ({"value_width": 9}, "--value-width 9: give 1 to 8"),
+        ({"value_width": 5}, "--value-width 5: give 1 to 4"),
     ],
 )
 def test_a_mistake_is_named(settings, named):

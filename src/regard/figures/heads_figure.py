@@ -29,7 +29,7 @@ def heads(
 
     With a word a column, as some texts have it, Σ_h V_h X A_h, where V_h = (W_v[h] W_o[h])ᵀ (Vaswani 2017, section 3.2.2).
     """
-    bounds = {"--seed": (seed, 0, 2**31), "--heads": (heads, 1, 4), "--key-width": (key_width, 1, 8), "--value-width": (value_width, 1, 8)}  # fmt: skip
+    bounds = {"--seed": (seed, 0, 2**31), "--heads": (heads, 1, 4), "--key-width": (key_width, 1, 8), "--value-width": (value_width, 1, 4)}  # fmt: skip
     for option, (given, low, high) in bounds.items():
         if not low <= given <= high:
             raise RegardError(f"{option} {given}: give {low} to {high}")
