@@ -47,6 +47,10 @@ def test_one_walk_finds_hooks_modes_and_where_the_weights_are() -> None:
     deep.training = True
     second = survey(model)
     assert (second.hooked, second.training, second.weights) == (True, True, first.weights)
+    model.training, deep.training = True, False
+    assert survey(model).training
+    model.training = False
+    assert not survey(model).training
     hook.remove()
     moved = deep.get_parameter("weight")
     moved.data = moved.data.clone()

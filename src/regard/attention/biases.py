@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.reach import Extent, Reach
-from regard.data.given import told, whole
+from regard.data.given import shown, whole
 from regard.errors import RegardError
 
 
@@ -137,7 +137,7 @@ class TensorBias(Bias):
         if isinstance(tensor, np.ndarray) and tensor.dtype.kind == "f":
             object.__setattr__(self, "tensor", torch.from_numpy(tensor))
         elif not isinstance(tensor, Tensor):
-            raise RegardError(f"bias={told(tensor)}: a bias is a float tensor [..., queries, keys]")
+            raise RegardError(f"bias={shown(tensor)}: a bias is a float tensor [..., queries, keys]")
         if self.tensor.ndim < 2 or not self.tensor.dtype.is_floating_point:
             raise RegardError(
                 f"a bias is a float tensor [..., queries, keys], not {self.tensor.dtype} of shape "

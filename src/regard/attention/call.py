@@ -12,7 +12,7 @@ from regard.attention.biases import Bias, TensorBias
 from regard.attention.masks import Mask, checked_mask
 from regard.attention.reach import Extent, Reach
 from regard.attention.scores import ScaledDot, Score
-from regard.data.given import instance, number, told, vectors
+from regard.data.given import instance, number, shown, vectors
 from regard.errors import RegardError
 
 _SCALED_DOT = ScaledDot()
@@ -20,7 +20,7 @@ _SCALED_DOT = ScaledDot()
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """Who asks (`query`), who may be asked (`key`, `mask`) and how well they match (`score`, `scale`, `bias`).
+    """One attention call as a value: queries, keys, which pairs the mask allows, and how they are scored.
 
     `query` is [..., q, dq] and `key` [..., k, dk]. Their batch axes are equal; only the last of them, the heads,
     may have fewer keys than queries, as in grouped attention. The weights of the call are
@@ -45,7 +45,7 @@ class Call:
             checked_mask(self.mask)
         if self.bias is not None and not isinstance(self.bias, Bias):
             raise RegardError(
-                f"bias={told(self.bias)}: give a bias, such as TensorBias(tensor) or ALiBi(heads)"
+                f"bias={shown(self.bias)}: give a bias, such as TensorBias(tensor) or ALiBi(heads)"
             )
         if self.score is not _SCALED_DOT:
             instance("score", self.score, Score, "give a score, such as ScaledDot() or Additive(…)")

@@ -42,7 +42,7 @@ class KeyValue:
         return storage.kept()
 
     def compact(self) -> "KeyValue":
-        """The same, with the positions of a head side by side, as products want them: for one who asks often."""
+        """The same, with the positions of a head side by side, as products want them: for a memory that is read at every step."""
         return KeyValue(self.key.contiguous(), self.value.contiguous())
 
     def pick(self, rows: Int[Tensor, " r"]) -> "KeyValue":
@@ -259,7 +259,7 @@ class Memory:
         return self.mask.reach(extent).over(key.ndim - 2).settled()
 
     def pick(self, rows: Int[Tensor, " r"]) -> "Memory":
-        """The memory of these rows. Nothing is copied while the same sources are asked by equally many rows each."""
+        """The memory of these rows. Nothing is copied while all sources keep equally many rows each."""
         return self.of(self.asked(rows))
 
     def asked(self, rows: Int[Tensor, " r"]) -> "Asked":
@@ -277,7 +277,7 @@ class Memory:
         return Asked(kept, group)
 
     def of(self, asked: "Asked") -> "Memory":
-        """The memory of those that are asked."""
+        """The memory of these sources."""
         if asked.everyone:
             return replace(self, group=asked.group)
         kept = asked.sources

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.attention.reach import Extent, Reach, align, narrower, within
-from regard.data.given import integers, told, whole
+from regard.data.given import integers, shown, whole
 from regard.errors import RegardError
 
 Count = int | Int[Tensor, "*batch"]
@@ -110,7 +110,7 @@ def lengths(
     `lengths(keys=n)`, `lengths(queries=m)` or both are for cross-attention. A padded query gets zeros.
     """
     if not isinstance(padded, str) or padded not in ("left", "right"):
-        raise RegardError(f"padded={told(padded)}: padding is on the 'left' or on the 'right'")
+        raise RegardError(f"padded={shown(padded)}: padding is on the 'left' or on the 'right'")
     if both is not None and (keys is not None or queries is not None):
         raise RegardError(
             "lengths(n) already speaks of queries and keys: give either n, or keys= and queries="
@@ -144,7 +144,7 @@ def keep(tensor: Bool[Tensor, "*batch q k"]) -> Mask:
     if isinstance(tensor, np.ndarray) and tensor.dtype == bool:
         tensor = torch.from_numpy(tensor)
     if not isinstance(tensor, Tensor) or tensor.dtype != torch.bool or tensor.ndim < 2:
-        raise RegardError(f"keep({told(tensor)}): give a bool tensor [..., queries, keys], True = may look")
+        raise RegardError(f"keep({shown(tensor)}): give a bool tensor [..., queries, keys], True = may look")
     return _Keep(tensor)
 
 
@@ -234,12 +234,12 @@ class _Lengths(Mask):
 
     def __repr__(self) -> str:
         if self.word == "prefix":
-            return f"prefix({told(self.keys)})"
+            return f"prefix({shown(self.keys)})"
         named = {"keys": self.keys, "queries": self.queries}
         parts = (
-            [told(self.keys)]
+            [shown(self.keys)]
             if self.paired
-            else [f"{n}={told(c)}" for n, c in named.items() if c is not None]
+            else [f"{n}={shown(c)}" for n, c in named.items() if c is not None]
         )
         if self.padded != "right":
             parts.append(f"padded={self.padded!r}")
@@ -259,7 +259,7 @@ class _Documents(Mask):
         return (query[..., :, None] == key[..., None, :]) & (key >= 0)[..., None, :]
 
     def __repr__(self) -> str:
-        return f"documents({told(self.keys)})"
+        return f"documents({shown(self.keys)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -272,7 +272,7 @@ class _Keep(Mask):
         return kept.index_select(-2, rows).index_select(-1, columns)
 
     def __repr__(self) -> str:
-        return f"keep({told(self.tensor)})"
+        return f"keep({shown(self.tensor)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -351,7 +351,7 @@ def _count(name: str, count: Count | None) -> Count | None:
     if isinstance(count, Tensor) and (
         count.dtype.is_floating_point or count.dtype.is_complex or count.dtype == torch.bool
     ):
-        raise RegardError(f"{name}={told(count)}: lengths are whole numbers; give an integer tensor")
+        raise RegardError(f"{name}={shown(count)}: lengths are whole numbers; give an integer tensor")
     if count is not None and not isinstance(count, Tensor) and whole(name, count) < 0:
         raise RegardError(f"{name}={count}: a length is at least 0")
     return count
@@ -361,7 +361,7 @@ def _numbered(name: str, ids: Tensor) -> Tensor:
     """An id for each position."""
     ids = integers(name, ids)
     if ids.ndim == 0:
-        raise RegardError(f"documents({name}={told(ids)}): give one id a position")
+        raise RegardError(f"documents({name}={shown(ids)}): give one id a position")
     return ids
 
 
@@ -375,6 +375,6 @@ def checked_mask(given: object) -> Mask:
         return given
     if isinstance(given, Tensor | np.ndarray):
         raise RegardError(
-            f"mask={told(given)}: a bare tensor does not say whether True is seen or hidden: wrap it in keep(…)"
+            f"mask={shown(given)}: a bare tensor does not say whether True is seen or hidden: wrap it in keep(…)"
         )
-    raise RegardError(f"mask={told(given)}: give a mask, such as causal(), lengths(n) or keep(tensor)")
+    raise RegardError(f"mask={shown(given)}: give a mask, such as causal(), lengths(n) or keep(tensor)")

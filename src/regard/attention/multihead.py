@@ -132,7 +132,7 @@ class MultiHeadAttention(nn.Module):
     def remember(
         self, key: Float[Tensor, "*b k dk"], value: Float[Tensor, "*b k dv"] | None = None
     ) -> KeyValue:
-        """Keys and values of a memory that will be asked more than once."""
+        """Keys and values of a memory, for several calls of `recall`."""
         key, value = self._memory(key, value)
         if value is None:
             return self._kept(*self.input.memory(key), offset=0)
@@ -148,8 +148,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "*b q do"]:
         """What each query takes from a remembered memory.
 
-        `reach` is that of the mask, from one who asks often: it says too that the memory has nothing but numbers
-        where nobody looks.
+        `reach` is that of the mask, worked out once for many calls: giving it also promises that the memory is finite where
+        the mask hides it.
         """
         query = vectors("query", query, self.width, axes=2, of=self)
         instance("memory", memory, KeyValue, "give what `remember` returned")

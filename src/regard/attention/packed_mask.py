@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.attention.masks import Mask, check_size
 from regard.attention.packing import Packing, Packs
 from regard.attention.reach import Extent, Reach
-from regard.data.given import told
+from regard.data.given import shown
 
 
 def packed(keys: Packing | Int[Tensor, " s"], *, queries: Packing | Int[Tensor, " s"] | None = None) -> Mask:
@@ -52,5 +52,5 @@ class _Packed(Mask):
 
     def __repr__(self) -> str:
         packs = self.packs
-        queries = "" if packs.same else f", queries={told(packs.queries.lengths)}"
-        return f"packed({told(packs.keys.lengths)}{queries})"
+        queries = "" if packs.same else f", queries={shown(packs.queries.lengths)}"
+        return f"packed({shown(packs.keys.lengths)}{queries})"

@@ -14,7 +14,7 @@ from regard.errors import RegardError
 
 @dataclass(frozen=True, kw_only=True)
 class Extent:
-    """The sizes a mask or a bias is asked about."""
+    """The sizes of the matrix that a mask or a bias describes."""
 
     queries: int
     keys: int

@@ -45,7 +45,7 @@ class Score(nn.Module, ABC):
         return key
 
     def mapped(self) -> "Score":
-        """The same score for keys that have been through `map_key`, so that who asks often maps them once."""
+        """The same score for keys that have been through `map_key`, so that repeated calls map them once."""
         return self  # the keys of all but one stay what they are, or are only normalised
 
     def factor(self, width: int) -> float:

@@ -87,8 +87,8 @@ app.command(epilog=_examples(figure.EXAMPLES), context_settings={"allow_interspe
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 well, 2 for a mistake in what was asked (one line says which), 75 for a
-    training that was asked to stop and can be resumed, 130 for Ctrl-C.
+    """Run the command line and exit: 0 for success, 2 for a mistake of the user (one line says which), 75 for a
+    training that a signal stopped and that can be resumed, 130 for Ctrl-C.
     """
     # Unset, tokenizers warns in processes that a command starts. The library itself sets no variable.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")

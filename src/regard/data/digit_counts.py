@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from regard.data.batches import SPECIAL, Labelled, Sequences
 from regard.data.draws import Fresh, mixed
-from regard.data.given import told
+from regard.data.given import shown
 from regard.errors import RegardError
 
 DIGITS = 10  # in a sample
@@ -44,9 +44,9 @@ def rows_of_digits(texts: Sequence[str]) -> Sequences:
 def _digits_in(text: str) -> str:
     digits = "".join(text.replace(",", " ").split())
     if not digits.isascii() or not digits.isdigit():
-        raise RegardError(f'{told(text)}: give {DIGITS} digits, as in "{EXAMPLE}"')
+        raise RegardError(f'{shown(text)}: give {DIGITS} digits, as in "{EXAMPLE}"')
     if len(digits) != DIGITS:
-        raise RegardError(f'{told(text)} has {len(digits)} digits: give {DIGITS}, as in "{EXAMPLE}"')
+        raise RegardError(f'{shown(text)} has {len(digits)} digits: give {DIGITS}, as in "{EXAMPLE}"')
     return digits
 
 

@@ -26,7 +26,7 @@ from regard.errors import RegardError
 Kind = TypeVar("Kind")
 
 
-def told(value: object) -> str:
+def shown(value: object) -> str:
     """A value as a message shows it: in one line, and not all of a long one."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
@@ -56,10 +56,10 @@ def vectors(
         return vectors(name, taken if like is None else taken.to(like), width, axes=axes)
     if isinstance(given, Tensor) and given.is_floating_point() and given.ndim >= axes:
         raise RegardError(
-            f"{name} has vectors of width {given.shape[-1]}, and {width} is wanted: {told(given)}"
+            f"{name} has vectors of width {given.shape[-1]}, and {width} is wanted: {shown(given)}"
         )
     shape = ", ".join(["…", *["positions"] * (axes - 1), str(width or "width")])
-    raise RegardError(f"{name}={told(given)}: give a tensor of floats, [{shape}]")
+    raise RegardError(f"{name}={shown(given)}: give a tensor of floats, [{shape}]")
 
 
 def integers(name: str, given: Any, axes: int | None = None) -> Tensor:
@@ -72,14 +72,14 @@ def integers(name: str, given: Any, axes: int | None = None) -> Tensor:
     if isinstance(given, np.ndarray) and given.dtype.kind in "iu":
         return integers(name, torch.from_numpy(given.astype(np.int64)), axes)
     shape = "" if axes is None else f" with {axes} {'axis' if axes == 1 else 'axes'}"
-    raise RegardError(f"{name}={told(given)}: give a tensor of whole numbers{shape}")
+    raise RegardError(f"{name}={shown(given)}: give a tensor of whole numbers{shape}")
 
 
 def whole(name: str, given: Any, *, least: int | None = None) -> int:
     """One whole number; NumPy's are taken."""
     if not isinstance(given, int) or isinstance(given, bool):
         if not isinstance(given, np.integer):
-            raise RegardError(f"{name}={told(given)}: give a whole number")
+            raise RegardError(f"{name}={shown(given)}: give a whole number")
         given = int(given)
     if least is not None and given < least:
         raise RegardError(f"{name}={given}: at least {least}")
@@ -92,7 +92,7 @@ def number(name: str, given: Any) -> float:
         return given
     if isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool):
         return float(given)
-    raise RegardError(f"{name}={told(given)}: give a number")
+    raise RegardError(f"{name}={shown(given)}: give a number")
 
 
 def probability(name: str, given: Any) -> float:
@@ -106,7 +106,7 @@ def instance(name: str, given: Any, kind: type[Kind] | tuple[type[Kind], ...], w
     """Something of a kind; `wanted` says what to give instead."""
     if isinstance(given, kind):
         return given
-    raise RegardError(f"{name}={told(given)}: {wanted}")
+    raise RegardError(f"{name}={shown(given)}: {wanted}")
 
 
 def listed(given: Any, what: str) -> Any:
@@ -119,9 +119,9 @@ def listed(given: Any, what: str) -> Any:
         return given
     if isinstance(given, str | bytes) or hasattr(given, "__fspath__"):
         raise RegardError(
-            f"a list of {what}s is wanted, not one {what}: put it in brackets, [{told(str(given))}]"
+            f"a list of {what}s is wanted, not one {what}: put it in brackets, [{shown(str(given))}]"
         )
-    raise RegardError(f"a list of {what}s is wanted, not {told(given)}")
+    raise RegardError(f"a list of {what}s is wanted, not {shown(given)}")
 
 
 def _has_axes(given: Any) -> bool:
@@ -133,7 +133,7 @@ def texts_of(given: Any, what: str = "text") -> list[str]:
     several = listed(given, what)
     for place, each in enumerate(several):
         if not isinstance(each, str):
-            raise RegardError(f"{what} {place} of {len(several)} is {told(each)}: give texts, in quotes")
+            raise RegardError(f"{what} {place} of {len(several)} is {shown(each)}: give texts, in quotes")
     return list(several)
 
 
@@ -347,9 +347,9 @@ def check_choices(config: Any) -> None:
         words = get_args(setting.type) if get_origin(setting.type) is Literal else ()
         given = getattr(config, setting.name)
         if words and not (isinstance(given, str) and given in words):
-            raise RegardError(f"{setting.name}={told(given)}: one of {', '.join(map(repr, words))}")
+            raise RegardError(f"{setting.name}={shown(given)}: one of {', '.join(map(repr, words))}")
         if not words and not _fits(given, setting.type):
-            raise RegardError(f"{setting.name}={told(given)}: give {_named(setting.type)}")
+            raise RegardError(f"{setting.name}={shown(given)}: give {_named(setting.type)}")
 
 
 Config = TypeVar("Config")
@@ -359,7 +359,7 @@ def configured(config: Any, kind: type[Config]) -> Config:
     """The config of a model, if it is one of its kind."""
     if isinstance(config, kind):
         return config
-    raise RegardError(f"config={told(config)}: give a {kind.__name__}(…)")
+    raise RegardError(f"config={shown(config)}: give a {kind.__name__}(…)")
 
 
 def _fits(given: Any, kind: Any) -> bool:

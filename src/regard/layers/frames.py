@@ -1,7 +1,7 @@
 """Frames: a recording as a sequence, from its waveform to a log-mel spectrogram to tokens.
 
 A frame is a short window of the recording; there is one for each `hop` that begins inside the recording, and beyond
-the end everybody hears silence. So a recording gives the same tokens alone as beside longer ones.
+the end there is silence. So a recording gives the same tokens alone as beside longer ones.
 """
 
 import math

@@ -27,7 +27,7 @@ from regard.data.batches import (
     Texts,
     span_of,
 )
-from regard.data.given import instance, integers, told, vectors
+from regard.data.given import instance, integers, shown, vectors
 from regard.errors import RegardError
 from regard.layers.embedding import Embedding, Offset, Placed, capturing
 from regard.layers.pooling import AttentionPooling, mean_pooling
@@ -212,7 +212,7 @@ def recordings(sounds: Any) -> Sounds:
     samples, lengths = vectors("samples", given.samples, axes=2), integers("lengths", given.lengths, 1)
     if samples.ndim != 2 or len(samples) != len(lengths):
         raise RegardError(
-            f"samples {told(samples)} and {len(lengths)} lengths: one row and one length a recording"
+            f"samples {shown(samples)} and {len(lengths)} lengths: one row and one length a recording"
         )
     return given
 

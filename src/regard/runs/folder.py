@@ -253,7 +253,7 @@ class RunFolder:
         return {name: tensor.to(device) for name, tensor in found.items()}
 
     def weights_header(self) -> Header:
-        """What model.safetensors says it holds; matrices in int8 are told as the float32 that they become."""
+        """What model.safetensors says it holds; matrices in int8 are listed as the float32 that they become."""
         self._check_weights()
         try:
             return expanded_header(read_header(self.weights, within=self.path))
@@ -287,7 +287,7 @@ class RunFolder:
         """Settings may be changed by hand: warn that they were."""
         if not self.accept_changes and path.exists() and not self.digests.as_written(path):
             warn(
-                f"{path} was changed after training wrote it, and is used as it is now; to be told no more, say "
+                f"{path} was changed after training wrote it, and is used as it is now; to silence this warning, say "
                 f"`regard info {self.path} --accept-changes`"
             )
 

@@ -85,8 +85,8 @@ class UnpackedRow:
 def in_rows(call: Call, value: Tensor, reach: Reach) -> list[UnpackedRow]:
     """A call over packed sequences as a few over padded ones. The band of its mask and a relative bias mean the same.
 
-    Filling is zeros and unused rows are given away, so nothing has to be sanitised up; unless some sequence has nothing to
-    look at, or nobody to look at it, or positions do not see themselves.
+    Padding is zeros and unused rows are dropped, so nothing has to be sanitised, unless some sequence has no keys or no
+    queries, or positions do not see themselves.
     """
     packs = _packs(reach)
     sanitised = not packs.idle and (reach.low or 0) <= 0 <= (reach.high or 0)

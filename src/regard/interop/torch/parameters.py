@@ -42,11 +42,11 @@ class Parameters:
             raise AssertionError(
                 f"the query has width {query.shape[-1]}, the parameters are for {self.width}"
             )
-        told = f"key {tuple(key.shape)} and value {tuple(value.shape)}"
+        shapes = f"key {tuple(key.shape)} and value {tuple(value.shape)}"
         if key.shape[:2] != value.shape[:2]:
-            raise AssertionError(f"{told}: each key has one value, so their first two axes must be equal")
+            raise AssertionError(f"{shapes}: each key has one value, so their first two axes must be equal")
         if self.packed and key.shape != value.shape:
-            raise AssertionError(f"{told}: with packed weights they have one width")
+            raise AssertionError(f"{shapes}: with packed weights they have one width")
         if query.shape[batch_axis] != key.shape[batch_axis]:
             raise RuntimeError(
                 f"query {tuple(query.shape)} and key {tuple(key.shape)}: their batches are not equal"

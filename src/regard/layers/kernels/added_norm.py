@@ -1,4 +1,4 @@
-"""norm(x + y) in one pass, as a Triton kernel: for answering, where no gradient is asked for."""
+"""norm(x + y) in one pass, as a Triton kernel: for inference, without gradients."""
 
 from typing import no_type_check
 

@@ -47,7 +47,7 @@ Questions = Callable[[], Iterator[DescribedBatch]]  # read anew at every call, s
 
 @dataclass(frozen=True, eq=False)
 class DescribedSplit:
-    """A part of the data: to be learned from, and to be asked about."""
+    """A part of the data: for training, and for evaluation."""
 
     texts: Callable[[], Iterator[str]]
     feed: Callable[[Tokenizer], tuple[Feed[Any], int]]  # and how many are left out of it, as too long
