@@ -167,7 +167,7 @@ def _ink(looked: _Looked) -> Float[Tensor, "n patches"]:
 
 
 def _erased(model: Any, looked: _Looked, seed: int) -> dict[str, float]:
-    """The share of digits that are told right, as they are and with some patches painted over in paper."""
+    """The accuracy on held-out digits, as they are and with some patches painted over in paper."""
     order = looked.weights.mean(1)[:, 1:].argsort(1)
     random = torch.rand(order.shape, generator=torch.Generator().manual_seed(seed)).argsort(1)
     ways = {
@@ -226,7 +226,7 @@ def _over(looked: _Looked, number: int) -> PictureGrid:
 
 
 def _coloured(ink: Float[Tensor, "8 8"]) -> NDArray[np.uint8]:
-    """Blue ink on yellow paper: what is not looked at goes grey, and is told from ink."""
+    """Blue ink on yellow paper: so that ink differs from patches that are darkened because they are not looked at."""
     share = ink.double().numpy()[..., None]
     return np.rint(_PAPER * (1 - share) + _INK * share).astype(np.uint8)
 
