@@ -340,4 +340,4 @@ def test_types_are_described_in_words() -> None:
 def test_values_that_nobody_means_are_refused_in_a_line_that_can_be_read(values) -> None:
     with pytest.raises(RegardError) as refused:
         resolve(values)
-    assert len(str(refused.value)) < 3000
+    assert len(str(refused.value)) < 1000

@@ -356,19 +356,16 @@ def _shown(value: object) -> str:
 
 def describe(kind: Any) -> str:
     """A type in words: `int` → a whole number."""
-    words = {
-        int: "a whole number",
-        float: "a number",
-        str: "text",
-        bool: "true or false",
-        NoneType: "nothing",
-    }
+    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     if kind in words:
         return words[kind]
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         return "one of " + ", ".join(map(str, arguments))
     if origin in (Union, UnionType):
+        tags = [tag["kind"] for each in arguments if (tag := _tag_of(each))]
+        if len(tags) > 1:  # the settings of all of them would fill a page
+            return f"settings with a kind: {', '.join(tags)}"
         return " or ".join(describe(each) for each in arguments if each is not NoneType)
     if origin in (tuple, list, Sequence):
         if origin is tuple and Ellipsis not in arguments:
@@ -376,7 +373,7 @@ def describe(kind: Any) -> str:
         return "a list, each " + describe(arguments[0])
     if dataclasses.is_dataclass(kind):
         return f"settings ({_settings(kind)})"
-    return str(getattr(kind, "__name__", kind))
+    return "nothing" if kind is NoneType else str(getattr(kind, "__name__", kind))
 
 
 def _settings(kind: Any) -> str:
