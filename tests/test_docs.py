@@ -38,6 +38,9 @@ OWN = "needs files of the reader's; tests/cli and tests/runs do it with small on
 LONG = "takes minutes; results are in benchmarks/results"
 FIGURE = "trains for up to a minute; its slow test in tests/figures does so too"
 NOT_RUN = {
+    "regard figure alignment": FIGURE,
+    "regard figure alignment --number 91071": FIGURE,
+    "regard figure bottleneck": FIGURE,
     "regard figure counter": FIGURE,
     'regard figure counter --digits "4 4 2 0 2 1 3 4 8 6"': FIGURE,
     "regard train translate --set data.train=pairs.tsv --out runs/mine": OWN,
@@ -62,10 +65,10 @@ NOT_RUN = {
     "regard train numbers": LONG,
     "regard train numbers-recurrent": LONG,
     "regard train numbers-recurrent --set model.attention=dot --out runs/dot": LONG,
-    "regard train numbers-recurrent --set model.attention=none --out runs/bottleneck": LONG,
     "regard train numbers --set model.score=additive --set model.additive_hidden=16 --out runs/additive": LONG,
     "regard train numbers --set model.score=low-rank --set model.rank=8 --out runs/low-rank": LONG,
     "regard train numbers --set model.position_width=32 --out runs/concatenated": LONG,
+    "regard train numbers-recurrent --set model.attention=none --set model.width=92 --set model.embedding_width=32 --set training.steps=2000 --set training.batch=2048 --out runs/bottleneck": LONG,
     'regard translate runs/dot "nine hundred and ninety-nine" --picture looked.png': LONG,
     'regard translate runs/numbers "nine hundred and ninety-nine" --picture looked.png': LONG,
     "torchrun --nproc-per-node 2 -m regard train numbers": LONG,

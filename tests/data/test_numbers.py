@@ -5,7 +5,7 @@ import pytest
 from num2words import num2words
 
 from regard import RegardError
-from regard.data.numbers import LARGEST, draw_numbers, english, french, number_pairs, part_of
+from regard.data.numbers import LARGEST, draw_numbers, english, french, number_links, number_pairs, part_of
 
 BOUNDARIES = sorted(
     {
@@ -160,3 +160,35 @@ def test_more_numbers_than_there_are_is_refused():
 
 def test_a_largest_number_inside_a_length_is_kept_to():
     assert max(draw_numbers(2000, seed=0, largest=123)) == 123
+
+
+@pytest.mark.parametrize(
+    ("number", "wanted"),
+    [
+        (0, "zéro=zero"),
+        (21, "vingt=twenty-one et=twenty-one un=twenty-one"),
+        (80, "quatre-vingts=eighty"),
+        (100, "cent=one/hundred"),
+        (171, "cent=one/hundred soixante=seventy-one et=seventy-one onze=seventy-one"),
+        (1001, "mille=one/thousand un=one"),
+        (2300, "deux=two mille=thousand trois=three cents=hundred"),
+        (101_000, "cent=one/hundred un=one mille=thousand"),
+        (1_000_000, "un=one million=million"),
+        (
+            200_080_007,
+            "deux=two cents=hundred millions=million quatre-vingt=eighty mille=thousand sept=seven",
+        ),
+    ],
+)
+def test_the_links_are_those_a_person_would_draw(number, wanted):
+    here = english(number).split()
+    links = zip(french(number).split(), number_links(number), strict=True)
+    assert " ".join(f"{word}={'/'.join(here[at] for at in sorted(each))}" for word, each in links) == wanted
+
+
+def test_links_reach_every_english_word_but_and_in_order():
+    for number in [*range(2000), *draw_numbers(500, seed=3)]:
+        here, links = english(number).split(), number_links(number)
+        assert len(links) == len(french(number).split())
+        assert {at for each in links for at in each} == {at for at, word in enumerate(here) if word != "and"}
+        assert [min(each) for each in links] == sorted(min(each) for each in links)

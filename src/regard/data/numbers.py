@@ -50,6 +50,37 @@ def french(number: int) -> str:
     return " ".join(words)
 
 
+def number_links(number: int) -> list[frozenset[int]]:
+    """For each French word of a number, the English words that it translates, counted from 0; words end at spaces.
+
+    Of 171, "cent soixante et onze" for "one hundred and seventy-one": 0 or 1 for cent, 3 for each of the others. Nothing translates "and".
+    """
+    if not number:
+        return [frozenset({0})]
+    words = english(number).split()
+    found: list[frozenset[int]] = []
+    at = 0  # in the English words
+    for group, scale in zip(_groups(number), ("million", "thousand", ""), strict=True):
+        hundreds, rest = divmod(group, 100)
+        silent = frozenset[int]()  # a "one" that French leaves out
+        if hundreds > 1:
+            found.append(frozenset({at}))
+        if hundreds:
+            found.append(frozenset({at + 1} if hundreds > 1 else {at, at + 1}))
+            at += 2
+        if rest:
+            at += words[at] == "and"
+            if (group, scale) == (1, "thousand"):
+                silent = frozenset({at})
+            else:
+                found += [frozenset({at})] * len(_french_tens(rest, ends=scale != "thousand").split())
+            at += 1
+        if group and scale:
+            found.append(frozenset({at}) | silent)
+            at += 1
+    return found
+
+
 def part_of(number: int) -> Part:
     """Whether a number is for training, validation or testing: a pure function of the number."""
     place = hashlib.blake2b(str(number).encode(), digest_size=8, key=b"nombres").digest()

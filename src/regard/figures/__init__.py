@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
+    from regard.figures.alignment_figure import alignment as alignment
+    from regard.figures.bottleneck_figure import bottleneck as bottleneck
     from regard.figures.columns_figure import columns as columns
     from regard.figures.cost_figure import cost as cost
     from regard.figures.counter_figure import counter as counter
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 # By name, what a figure shows, in one sentence.
 FIGURES = {
+    "alignment": "where six scores of the recurrent translator look for each word of a number, and how often rightly",
+    "bottleneck": "exact translations of numbers over their length, without attention, with it, and by a Transformer",
     "counter": "more 4s than 2s among ten digits? One query learns where to look, from yes and no alone",
     "four-words": "softmax(QKᵀ/√d) V over four words, with every intermediate value",
     "heads": "heads with widths of their own: concatenated and projected, equal to a sum of one term a head",
