@@ -41,6 +41,24 @@ def test_the_random_numbers_of_the_caller_go_on_as_they_would_have():
     assert torch.equal(inside, torch.rand(3))
 
 
+def test_it_trains_in_one_thread_and_leaves_the_number_as_it_was():
+    before, inside = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        learn(
+            counter,
+            CountFeed(seed=1, rows=7),
+            SETTINGS,
+            seed=1,
+            name="it",
+            progress=lambda line: inside.append(torch.get_num_threads()),
+        )
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert {*inside} == {1}
+
+
 def test_an_interruption_ends_the_figure_instead_of_drawing_half_a_training():
     def interrupted(line):
         signal.raise_signal(signal.SIGINT)

@@ -38,7 +38,7 @@ def learn(
     progress: Progress,
 ) -> tuple[nn.Module, list[tuple[float, float]]]:
     """A model made and trained from a seed on the CPU, and its loss after each update."""
-    with seeded(seed), TemporaryDirectory() as folder:
+    with seeded(seed), one_thread(), TemporaryDirectory() as folder:
         model = make()
         losses = _Losses(name, settings.steps, progress)
         outcome = train(model, feed, settings, folder=Path(folder), seed=seed, observers=[losses])
@@ -53,6 +53,17 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread of torch: for models this small others only wait, and sums would depend on how many there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class _Losses(Observer):
