@@ -1,5 +1,8 @@
 """Greedy decoding against following the likeliest token of one sentence in Python."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import pytest
 import torch
 from decoding.toys import Logits, Toy, hashed, log_softmax, sources
@@ -118,6 +121,27 @@ def test_a_model_in_training_answers_in_evaluation_and_stays_in_training() -> No
     model = Module()
     greedy(model, Sequences.of(sources(3)), limits=4)
     assert model.training
+
+
+def test_of_overlapping_evaluations_the_last_gives_the_modes_back() -> None:
+    """As two threads decode with one model: the first to end must not switch dropout on for the other."""
+    model = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5))
+    model[1].eval()
+    inside, go_on = Event(), Event()
+
+    def second() -> list[bool]:
+        with evaluating(model):
+            inside.set()
+            go_on.wait(60)
+            return [part.training for part in model.modules()]
+
+    with ThreadPoolExecutor(1) as pool:
+        with evaluating(model):
+            found = pool.submit(second)
+            inside.wait(60)
+        go_on.set()
+        assert found.result() == [False, False, False]
+    assert [part.training for part in model.modules()] == [True, True, False]
 
 
 def test_one_limit_is_everyones() -> None:

@@ -7,6 +7,7 @@ also has a static cache keeps its shape on a GPU, see `static_decode`.
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -84,15 +85,28 @@ def evaluating(model: object) -> Iterator[None]:
     Not `torch.inference_mode`: its tensors have no version, so a watch of a decode could not
     tell whether one was overwritten.
     """
-    training = [part for part in model.modules() if part.training] if isinstance(model, nn.Module) else []
-    try:
-        for part in training:
+    parts = model.modules() if isinstance(model, nn.Module) else ()
+    with _changing_modes:
+        changed = [part for part in parts if part.training or part in _evaluating]
+        for part in changed:
             part.training = False
+            _evaluating[part] = _evaluating.get(part, 0) + 1
+    try:
         with torch.no_grad():
             yield
     finally:
-        for part in training:
-            part.training = True
+        with _changing_modes:
+            for part in changed:
+                _evaluating[part] -= 1
+                if not _evaluating[part]:
+                    del _evaluating[part]
+                    part.training = True
+
+
+# Modules in evaluation for a while, and by how many decodes: the last to end gives a module its mode back, so that one
+# thread does not switch dropout on in the decode of another.
+_evaluating: dict[nn.Module, int] = {}
+_changing_modes = Lock()
 
 
 def per_row(limits: Limits, rows: int) -> list[int]:
