@@ -25,7 +25,7 @@ from measuring import machine
 from regard.figures import FIGURES
 
 RESULTS = Path(__file__).parent / "results"
-THREADS = 1  # on a crowded machine a second one spends most of its time waiting: 123 s for the counter instead of 10 s
+THREADS = 1  # on a crowded machine a second one only waits, and its waiting counts as CPU time
 SECTIONS = ("1. Figures", "2. Parts", "3. Slips", "4. English to French with the install", "Shows")
 
 
@@ -154,7 +154,7 @@ def report(record: dict[str, Any]) -> str:
         "",
         f"Made by `python benchmarks/mission.py`. {about}. Times are CPU seconds (user and system, all threads, start of Python "
         f"included) with OMP_NUM_THREADS={THREADS}. Other work ran on the machine, so wall time says little, and a second thread adds time in "
-        "which it only waits (`regard figure counter` with two: 123 s).",
+        "which it only waits.",
     ]
     for number, section in enumerate(SECTIONS, 1):
         lines += ["", f"## {section}", "", "| item | command | CPU s | what came out |", "|---|---|---:|---|"]
