@@ -5,6 +5,7 @@
     python benchmarks/experiments.py tatoeba shakespeare fashion-mnist --data ~/data
     python benchmarks/experiments.py digits reader                 # the digits that come along; three seeds each
     python benchmarks/experiments.py spoken-digits same-digit --data ~/data   # every speaker left out once
+    python benchmarks/experiments.py spoken-place --data ~/data    # a sound asks a text; three seeds
     python benchmarks/experiments.py multi30k --data ~/data --seconds 540   # stop there; say it again to go on
 
 Every experiment is a `regard train` of its own, as many at a time as `--parallel` says. What was stopped is resumed,
@@ -34,6 +35,7 @@ SUITES = (
     "reader",
     "spoken-digits",
     "same-digit",
+    "spoken-place",
 )
 ACROSS = ("spoken-digits",)  # suites whose experiments are parts of one
 SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
@@ -105,6 +107,9 @@ def experiments(data: Path) -> list[Experiment]:
         Experiment("same-digit", f"without-{sense}", "same-digit", (folder, f"data.without={sense}"), seed)
         for sense in ("nothing", "image", "sound")
         for seed in (1, 2, 3)
+    ]
+    found += [
+        Experiment("spoken-place", "sound-asks-text", "spoken-place", (folder,), seed) for seed in (1, 2, 3)
     ]
     return found
 

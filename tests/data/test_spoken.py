@@ -6,7 +6,7 @@ import torch
 
 from regard import RegardError
 from regard.data.audio import Recording, tone, wav_of
-from regard.data.spoken import by_speaker, read_spoken_digits, speakers_of
+from regard.data.spoken import by_speaker, read_spoken_digits, recordings_place, speakers_of
 from regard.data.text_lines import Report
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "free-spoken-digits" / "recordings.zip"
@@ -94,3 +94,51 @@ def test_the_real_set_is_whole():
     assert {each.rate for each in recordings} == {8_000}
     assert len(speakers_of(recordings)) == 6
     assert all(len(by_speaker(recordings, test=who)[1]) == 500 for who in speakers_of(recordings))
+
+
+def unpacked(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    for name, data in ENTRIES.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+TOP = "free-spoken-digit-dataset-master"
+
+
+@pytest.mark.parametrize(
+    "shipped",
+    ["recordings.zip", "recordings", f"{TOP}/recordings", f"{TOP}/recordings.zip", f"{TOP}.zip", "."],
+)
+def test_the_recordings_are_found_as_the_data_set_ships_them(tmp_path, shipped):
+    """By the folder alone, whose recordings.zip is what recipes ask for."""
+    place = tmp_path / "data" / shipped
+    if shipped == f"{TOP}.zip":
+        place.parent.mkdir()
+        files = {f"{TOP}/recordings/{name}": data for name, data in ENTRIES.items()}
+        packed(place, {f"{TOP}/README.md": b"about", f"{TOP}/utils/trimmer.py": b"x", **files})
+    elif place.suffix == ".zip":
+        place.parent.mkdir(parents=True)
+        packed(place, ENTRIES)
+    else:
+        unpacked(place)
+        if place.name == "recordings":
+            (place.parent / "README.md").write_text("about")
+    for asked in (tmp_path / "data" / "recordings.zip", tmp_path / "data"):
+        found = recordings_place(str(asked))
+        assert Path(found) == place
+        assert len(read_spoken_digits(found)) == 8
+
+
+def test_recordings_that_are_nowhere_are_missed_by_name(tmp_path):
+    (tmp_path / "data").mkdir()
+    with pytest.raises(
+        RegardError, match=r"data: no recordings\.zip and no folder recordings in it; fetch github"
+    ):
+        recordings_place(str(tmp_path / "data" / "recordings.zip"))
+    other = str(tmp_path / "data" / "mine.zip")  # a name of one's own means that file and no other
+    unpacked(tmp_path / "data" / "recordings")
+    assert recordings_place(other) == other
+    gone = str(tmp_path / "gone" / "recordings.zip")
+    with pytest.raises(RegardError, match="no such file or folder"):
+        read_spoken_digits(recordings_place(gone))

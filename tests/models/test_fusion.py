@@ -19,7 +19,8 @@ from models.samples import (
 
 from regard import RegardError, watch
 from regard.data.batches import Both, Images, Labelled, Sequences, Sounds
-from regard.models.fusion import Alike, Fusion, FusionConfig, pico
+from regard.models.fusion import Alike, Fusion, FusionConfig, Standardised, pico
+from regard.models.layout import Encoded
 
 SMALL = FusionConfig(
     vocabulary=17,
@@ -182,3 +183,29 @@ def test_configs_survive_json_and_mistakes_are_named() -> None:
         replace(SMALL, fusion_depth=0)
     with pytest.raises(RegardError, match="vocabulary=0"):
         Fusion(replace(SMALL, first="text", vocabulary=0))
+
+
+def test_vectors_that_ask_are_standardised_as_torch_does_over_real_positions_alone() -> None:
+    torch.manual_seed(3)
+    ours, theirs = Standardised(5).double(), torch.nn.BatchNorm1d(5, affine=False).double()
+    for lengths in ([7, 2, 4], [1, 6, 3]):
+        vectors = 3 * torch.randn(3, 7, 5, dtype=torch.float64) + 2
+        given = Encoded(vectors, torch.tensor(lengths))
+        real = given.real()
+        vectors[~real] = torch.nan  # padding cannot matter
+        found = ours(given).vectors
+        torch.testing.assert_close(found[real], theirs(vectors[real]))
+        assert (found[~real] == 0).all()
+    torch.testing.assert_close(ours.mean, theirs.running_mean)
+    ours.eval()
+    alone = Encoded(vectors[:1, :1].clone(), torch.tensor([1]))
+    torch.testing.assert_close(ours(alone).vectors, ours(given).vectors[:1, :1])  # whatever its company
+
+
+def test_a_fusion_may_standardise_what_asks() -> None:
+    model = made(first="sound", second="text", asks="first", standardise=True)
+    assert not parameters_without_gradient(model, model.loss(batch("sound", "text")).total)
+    assert model.first_asks is not None
+    assert model.first_asks.standardised is not None
+    assert model.first_asks.standardised.mean.abs().max() > 0
+    assert made(first="sound", second="text", asks="first").first_asks.standardised is None

@@ -10,13 +10,14 @@ from runs.small import reader
 from regard import RegardError
 from regard.data.batches import END, Both, Images, Pairs, Sequences, Sounds
 from regard.data.text_lines import Report
+from regard.data.tokenizer import Tokenizer
 from regard.models import captioner, convolutional, fusion, hearing, transcriber, vision
 from regard.models.captioner import RecurrentCaptioner
 from regard.models.convolutional import Convolution
 from regard.models.hearing import Hearing
 from regard.models.vision import Vision
 from regard.runs.answering import ImageCaptioner, Labeller, SpeechTranscriber
-from regard.runs.inputs import PairReader, PictureReader, SoundReader
+from regard.runs.inputs import PairReader, PictureReader, SoundReader, TextReader
 from regard.runs.load import build_model
 from regard.sight.media_pictures import picture_of_class, picture_of_words
 from regard.sight.translation_picture import words_of
@@ -142,6 +143,33 @@ def test_two_senses_show_what_each_asked_of_the_other(tmp_path):
         np.testing.assert_allclose(part.grids.reshape(-1), expected.numpy(), atol=1e-6)
     drawn.write(tmp_path / "both.svg")
     assert "asked" in (tmp_path / "both.svg").read_text("utf-8")
+
+
+def test_a_sound_that_asked_a_text_is_drawn_over_time_against_the_words(tmp_path):
+    torch.manual_seed(6)
+    words = Tokenizer.train(["two nine four"], kind="word")
+    config = replace(fusion.pico(), first="sound", second="text", asks="first", vocabulary=words.size)
+    model, sound, text = build_model(config).eval(), torch.rand(1600) - 0.5, "nine two"
+    judge = Labeller(model, PairReader(SoundReader(config), TextReader(words)), ["different", "same"])
+    tokens = torch.tensor([[*words.encode(text), END]])
+    both = Both(Sounds(sound[None], torch.tensor([1600])), Sequences(tokens, torch.tensor([3])))
+    weights = written_out(model, both, model.predict)
+    drawn = picture_of_class(judge, (sound, text), title="same")
+    expected = sum(weights[f"first_asks.blocks.{block}.cross"] for block in (0, 1)) / 2
+    assert drawn.words == ("nine", "two", "</s>")
+    assert drawn.seconds == 0.2
+    np.testing.assert_allclose(drawn.weights, expected.T.numpy(), atol=1e-6)
+    np.testing.assert_allclose(drawn.pooled, weights["first_asks.pooling.attention"][0].numpy(), atol=1e-6)
+    drawn.write(tmp_path / "asked.svg")
+    assert "seconds" in (tmp_path / "asked.svg").read_text("utf-8")
+
+
+def test_two_texts_are_not_drawn_as_a_picture_of_a_class():
+    words = Tokenizer.train(["two nine four"], kind="word")
+    config = replace(fusion.pico(), first="text", second="text", vocabulary=words.size)
+    judge = Labeller(build_model(config).eval(), PairReader(TextReader(words), TextReader(words)), ["a", "b"])
+    with pytest.raises(RegardError, match="two texts: a picture is of a picture or a recording"):
+        picture_of_class(judge, ("two", "nine"))
 
 
 def test_a_model_without_attention_has_nothing_to_show():

@@ -20,6 +20,7 @@ regard classify runs/digits seven.png --picture looked.png
 regard classify runs/spoken-digits seven.wav
 regard classify runs/same-digit seven.png seven.wav
 regard classify runs/counter "1 7 2 0 2 1 3 4 8 6"
+regard classify runs/spoken-place seven.wav "two nine seven one" --picture looked.png
 """
 
 
@@ -29,7 +30,7 @@ def classify(
         list[str] | None,
         typer.Argument(
             help="Texts, or files of pictures or recordings; nothing: the lines of standard input. "
-            "Two senses: a picture and a recording, again and again."
+            "Two senses: a picture and a recording, or a recording and a text, again and again."
         ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Classes shown in the terminal.")] = 5,
@@ -45,7 +46,7 @@ def classify(
     In a terminal the likeliest classes are shown with bars; elsewhere the likeliest alone is printed.
     """
     labeller: Labeller = load_as("classify", run, device, kinds=kind)
-    what = labeller.reader.what
+    what, second = labeller.reader.what, getattr(getattr(labeller.reader, "second", None), "what", "")
     if picture is not None:
         only_one(texts, 2 if what == "pair" else 1)
     for some in incoming(texts):
@@ -53,7 +54,8 @@ def classify(
         for given, likely in zip(inputs, labeller.probabilities(inputs), strict=True):
             label = max(likely, key=likely.__getitem__)
             if json:
-                name = {"text": "text", "row": "digits", "pair": "files"}.get(what, "file")
+                kinds = {"text": "text", "row": "digits", "pair": "pair" if second == "text" else "files"}
+                name = kinds.get(what, "file")
                 out_as_json({name: given, "label": label, "probabilities": likely})
             elif sys.stdout.isatty():
                 typer.echo(given if isinstance(given, str) else " ".join(given))

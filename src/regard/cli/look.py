@@ -23,6 +23,7 @@ regard look runs/numbers "two hundred and one" --against runs/numbers-recurrent
 regard look runs/numbers "two hundred and one" --against runs/numbers/checkpoints/step-500
 regard look runs/same-digit seven.png seven.wav
 regard look runs/counter "1 7 2 0 2 1 3 4 8 6"
+regard look runs/spoken-place seven.wav "two nine seven one"
 regard look saved.safetensors
 """
 
@@ -40,7 +41,7 @@ def look(
         list[str] | None,
         typer.Argument(
             help="What the run is to look at: texts, files of text, of pictures or of recordings. "
-            "Two senses: a picture and a recording, again and again."
+            "Two senses: a picture and a recording, or a recording and a text, again and again."
         ),
     ] = None,
     target: Annotated[

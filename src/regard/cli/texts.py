@@ -154,11 +154,13 @@ def only_one(given: list[str] | None, count: int = 1) -> None:
 
 
 def pairs(given: Sequence[str]) -> list[Any]:
-    """Lines with a tab between two files, or arguments two by two."""
+    """Lines with a tab between two of a pair, or arguments two by two."""
     if all("\t" in each for each in given):
         return [tuple(each.split("\t", 1)) for each in given]
     if len(given) % 2:
-        raise RegardError(f"{len(given)} files: two belong together, a picture and a recording")
+        raise RegardError(
+            f"{len(given)} inputs: two belong together, as a picture and a recording, or a recording and a text"
+        )
     return [*zip(given[::2], given[1::2], strict=True)]
 
 

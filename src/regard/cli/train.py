@@ -77,7 +77,8 @@ def train(
         from regard.training.experiment import begin
 
         _prepare(deterministic, threads)
-        chosen = find(recipe, change or [], kinds=own_kinds(kind) if kind else ())
+        changes, own = change or [], own_kinds(kind) if kind else ()
+        chosen = find(recipe, changes, kinds=own)
         path = out or Path("runs") / Path(recipe).stem
         finish(
             begin(
@@ -188,8 +189,9 @@ def finish(finished: "Finished") -> None:
 
 
 def _draw(run: "RunFolder", picture: Path) -> list[tuple[Path, str]]:
-    """Draw how it learned and, of a counter, where it looks; each file with what it shows."""
+    """Draw how it learned and, of a counter or a sound that asks a text, where it looks; each file with what it shows."""
     from regard.models.counter import CounterConfig
+    from regard.runs.settings import PlaceData
     from regard.sight.pictures.curves import curves_of
 
     curves_of(run.log).png(picture)
@@ -203,6 +205,12 @@ def _draw(run: "RunFolder", picture: Path) -> list[tuple[Path, str]]:
         looked = run.path / "counting.png"
         counting(load(run.path, device="cpu").model, rows_of_digits([EXAMPLE]), log=run.log).png(looked)
         drawn.append((looked, f"where it looks in {EXAMPLE}, what the digits send, and the loss"))
+    if isinstance(recipe.data, PlaceData):
+        from regard.sight.media_pictures import picture_of_place
+
+        looked = run.path / "attention.png"
+        picture_of_place(run.path).png(looked)
+        drawn.append((looked, "where a recording of the test looked in its text"))
     return drawn
 
 

@@ -63,25 +63,26 @@ class DigitMatchFeed(Fresh):
         super().__init__(seed=seed, rows=rows, samples=samples)
         self.senses, self.without = senses, without
         self.jitter, self.sound_jitter = jitter or Jitter(), sound_jitter or SoundJitter()
-        self._shown, self._said = _by_class(senses.shown), _by_class(senses.said)
+        self._shown, self._said = by_class(senses.shown), by_class(senses.said)
 
     def batch(self, samples: Sequence[int]) -> Labelled[Both[Images, Sounds]]:
         """These pairs, and for each whether it is the same: a pure function of (seed, number)."""
         pictures, sounds, labels = self.drawn(samples)
         shown = as_pixels(self.senses.pixels[pictures])
         pixels = jitter_images(shown, samples, jitter=self.jitter, seed=self.seed)
-        said = [as_samples(self.senses.sounds[sound]) for sound in sounds]
-        heard = together(
-            [
-                jitter_sound(sound, number, jitter=self.sound_jitter, seed=self.seed)
-                for sound, number in zip(said, samples, strict=True)
-            ]
-        )
         if self.without == "image":
             pixels = torch.zeros_like(pixels)
-        if self.without == "sound":  # of one length for all: the length of a recording would reveal the digit
-            heard = together([torch.zeros(SILENCE)] * len(samples))
-        return Labelled(Both(Images(pixels), heard), torch.tensor(labels))
+        said = (
+            silent(len(samples))
+            if self.without == "sound"
+            else heard(
+                [self.senses.sounds[sound] for sound in sounds],
+                samples,
+                jitter=self.sound_jitter,
+                seed=self.seed,
+            )
+        )
+        return Labelled(Both(Images(pixels), said), torch.tensor(labels))
 
     def drawn(self, samples: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
         """Which picture and which sound each pair is made of, and whether they are the same."""
@@ -91,17 +92,36 @@ class DigitMatchFeed(Fresh):
         shown = (first * classes).astype(np.int64)
         away = 1 + (other * (classes - 1)).astype(np.int64)  # any of the other classes
         said = np.where(labels == SAME, shown, (shown + away) % classes)
-        return _members(self._shown, shown, picture), _members(self._said, said, sound), labels.tolist()
+        return members(self._shown, shown, picture), members(self._said, said, sound), labels.tolist()
 
 
-def _by_class(labels: Tensor) -> list[NDArray[np.int64]]:
+def heard(
+    sounds: Sequence[Shaped[Tensor, " _"]], samples: Sequence[int], *, jitter: SoundJitter, seed: int
+) -> Sounds:
+    """The recordings of these samples as one batch, each jittered by its number."""
+    return together(
+        [
+            jitter_sound(as_samples(sound), number, jitter=jitter, seed=seed)
+            for sound, number in zip(sounds, samples, strict=True)
+        ]
+    )
+
+
+def silent(count: int) -> Sounds:
+    """Recordings of nothing, of one length for all: the length of a recording would reveal the digit."""
+    return together([torch.zeros(SILENCE)] * count)
+
+
+def by_class(labels: Tensor) -> list[NDArray[np.int64]]:
+    """The numbers of the samples of each class, classes in ascending order."""
     values = labels.numpy()
     return [np.flatnonzero(values == label) for label in np.unique(values)]
 
 
-def _members(
+def members(
     groups: Sequence[NDArray[np.int64]], classes: NDArray[np.int64], drawn: NDArray[np.float64]
 ) -> list[int]:
+    """A sample of each of these classes, chosen by a number from [0, 1)."""
     return [
         int(groups[number][int(place * len(groups[number]))])
         for number, place in zip(classes.tolist(), drawn.tolist(), strict=True)

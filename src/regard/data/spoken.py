@@ -1,7 +1,8 @@
 """Spoken digits: recordings named {digit}_{speaker}_{number}.wav, in a zip file or a folder.
 
 So the free spoken digits come (Jackson 2018, github.com/Jakobovski/free-spoken-digit-dataset, CC BY-SA 4.0): six
-speakers, each digit fifty times, at 8 kHz.
+speakers, each digit fifty times, at 8 kHz. They are found as a zip or a folder of recordings, in the folder that the
+repository unpacks to, and in a zip of the whole repository.
 """
 
 import os
@@ -21,6 +22,7 @@ from regard.data.text_lines import Flaw, Policy, Report, dealing
 from regard.errors import RegardError
 
 _NAME = re.compile(r"([0-9])_([A-Za-z][A-Za-z-]*)_([0-9]{1,6})\.wav")
+_FOLDER, _ZIP, _REPOSITORY = "recordings", "recordings.zip", "free-spoken-digit-dataset"
 _MOST = 64 << 20  # bytes of one recording, unpacked: a zip file may promise little and unpack to much
 
 
@@ -62,6 +64,40 @@ def read_spoken_digits(
     return sorted(found, key=lambda each: (each.digit, each.speaker, each.index))
 
 
+def recordings_place(place: str) -> str:
+    """Where the recordings are: in this zip or folder, or in what the data set ships instead of it.
+
+    A folder without recordings, and a missing `recordings.zip` or `recordings`, stand for the folder they are in: there,
+    and one level below, `recordings/`, `recordings.zip`, the repository as a zip, or the recordings themselves.
+    """
+    if os.path.isfile(place) or (os.path.isdir(place) and _holds_recordings(place)):
+        return place
+    if os.path.isdir(place):
+        start = place
+    elif os.path.basename(place) in (_ZIP, _FOLDER):
+        start = os.path.dirname(place) or "."
+    else:
+        return place
+    if not os.path.isdir(start):
+        return place
+    below = sorted(each.path for each in os.scandir(start) if each.is_dir() and not each.name.startswith("."))
+    for folder in (start, *below):
+        zips = sorted(
+            name for name in os.listdir(folder) if name.startswith(_REPOSITORY) and name.endswith(".zip")
+        )
+        for name in (_ZIP, _FOLDER, *zips, ""):
+            found = os.path.join(folder, name) if name else folder
+            if os.path.isfile(found) or _holds_recordings(found):
+                return found
+    raise RegardError(
+        f"{start}: no {_ZIP} and no folder {_FOLDER} in it; fetch github.com/Jakobovski/{_REPOSITORY}, or give data.folder"
+    )
+
+
+def _holds_recordings(folder: str) -> bool:
+    return os.path.isdir(folder) and any(_NAME.fullmatch(name) for name in os.listdir(folder))
+
+
 def speakers_of(recordings: Sequence[SpokenDigit]) -> list[str]:
     """Who speaks, in alphabetical order."""
     return sorted({each.speaker for each in recordings})
@@ -90,8 +126,11 @@ def _zip(path: str) -> Iterator[tuple[str, bytes | Flaw]]:
     try:
         with opened(path, most=MAX_BYTES) as raw, zipfile.ZipFile(raw) as file:
             size, unpacked = os.path.getsize(path), 0
-            for entry in file.infolist():
-                if not entry.is_dir():
+            entries = [entry for entry in file.infolist() if not entry.is_dir()]
+            # Of a whole repository, the folder of recordings and nothing beside it.
+            inner = [each for each in entries if os.path.basename(os.path.dirname(each.filename)) == _FOLDER]
+            for entry in inner or entries:
+                if not os.path.basename(entry.filename).startswith("."):
                     data = _entry(file, entry)
                     unpacked += 0 if isinstance(data, Flaw) else len(data)
                     check_growth(path, size, unpacked)

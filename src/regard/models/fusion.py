@@ -17,7 +17,7 @@ from regard.data.batches import Batch, Both, Sequences
 from regard.data.given import configured, instance
 from regard.errors import RegardError
 from regard.models.hearing import SoundEncoder, SoundStackConfig
-from regard.models.kind import Kind
+from regard.models.kind import Input, Kind
 from regard.models.labelling import Labelling
 from regard.models.layout import Encoded, readable, through
 from regard.models.seeing import PictureEncoder, PictureStackConfig
@@ -46,11 +46,18 @@ class FusionConfig(PictureStackConfig, SoundStackConfig):
     classes: int = 2
     pooling: Literal["attention", "mean"] = "attention"  # how those who asked become one vector
     smoothing: float = 0.0  # of the labels
+    standardise: bool = False  # the vectors that ask, over the batch: see `Standardised`
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.classes < 1 or self.fusion_depth < 1:
             raise RegardError(f"classes={self.classes}, fusion_depth={self.fusion_depth}: at least 1 each")
+
+    @property
+    def reads(self) -> tuple[Input, ...]:
+        """What goes in, first and second, as a `Kind` calls it."""
+        names: dict[Sense, Input] = {"text": "text", "image": "picture", "sound": "sound"}
+        return names[self.first], names[self.second]
 
 
 def pico() -> FusionConfig:
@@ -94,15 +101,48 @@ class Asking(nn.Module):
         self.norm = last_norm(config)
         self.pooling = questions(config, config.pooling)
         self.how = config.pooling
+        self.standardised = Standardised(config.width) if config.standardise else None
 
     def forward(self, asking: Encoded, answering: Encoded) -> Float[Tensor, "b d"]:
         """Attention(Q_asking, K_answering, V_answering), each with its own mask."""
-        x = asking.vectors
+        x = (asking if self.standardised is None else self.standardised(asking)).vectors
         mask = lengths(asking.lengths)
         memory_mask = lengths(keys=answering.lengths, queries=asking.lengths)
         for block in self.blocks:
             x = block(x, answering.vectors, mask=mask, memory_mask=memory_mask)
         return Encoded(self.norm(x), asking.lengths).pooled(self.how, self.pooling)
+
+
+class Standardised(nn.Module):
+    """x̂ = (x − μ) / σ for each feature, over all real positions of a batch (Ioffe 2015).
+
+    Before anything is learned, the vectors of all sounds have most in common, and a query that is alike for all of them
+    asks every text for the same. Without this, a sound that asks a text stays at chance for a long time. The mean and the
+    variance are of the batch in training alone; later they are those of training, so an answer does not depend on its company.
+    """
+
+    mean: Float[Tensor, " d"]
+    variance: Float[Tensor, " d"]
+
+    def __init__(self, width: int, *, kept: float = 0.9) -> None:
+        super().__init__()
+        self.kept = kept  # of μ and σ² at every update
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("variance", torch.ones(width))
+
+    def forward(self, given: Encoded) -> Encoded:
+        """The same positions; padding is 0."""
+        real = given.real()[..., None]
+        x = torch.where(real, given.vectors, 0.0)
+        mean, variance = self.mean, self.variance
+        if self.training:
+            count = given.lengths.sum().clamp_min(1).to(x.dtype)
+            mean = x.sum((0, 1)) / count
+            variance = torch.where(real, x - mean, 0.0).square().sum((0, 1)) / count
+            with torch.no_grad():
+                self.mean.lerp_(mean.to(self.mean.dtype), 1 - self.kept)
+                self.variance.lerp_(variance.to(self.variance.dtype), 1 - self.kept)
+        return Encoded(torch.where(real, (x - mean) * (variance + 1e-5).rsqrt(), 0.0), given.lengths)
 
 
 class Alike(nn.Module):

@@ -141,7 +141,7 @@ def load(
     place = chosen_device("cpu" if device is None and precision == "int8" else device)
     model = model.to(place).eval()
     if optimise:
-        if place.type != "cpu" and precision in ("fp16", "bf16") and kind.reads != ("text",):
+        if place.type != "cpu" and precision in ("fp16", "bf16") and kind.inputs(wanted) != ("text",):
             raise RegardError(
                 f"precision={precision!r} on a GPU is for models that read words; {folder.path} reads something else"
             )
@@ -194,14 +194,14 @@ def _reader(kind: Kind, config: Any, tokenizers: Mapping[str, Tokenizer]) -> Rea
         "sound": lambda: SoundReader(config),
         "digits": DigitReader,
     }
-    readers = [known[each]() for each in kind.reads]
+    readers = [known[each]() for each in kind.inputs(config)]
     return readers[0] if len(readers) == 1 else PairReader(*readers)
 
 
 def _check_words(folder: RunFolder, kind: Kind, config: Any, tokenizers: Mapping[str, Tokenizer]) -> None:
     """Refuse tokenizers whose tokens the model has no vectors for."""
     sides = {"vocabulary": "source", "source_vocabulary": "source", "target_vocabulary": "target"}
-    if "text" not in (*kind.reads, kind.gives):
+    if "text" not in (*kind.inputs(config), kind.gives):
         return
     for name, side in sides.items():
         size = getattr(config, name, 0)

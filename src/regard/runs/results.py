@@ -22,6 +22,7 @@ from regard import __version__
 from regard.data.digit_counts import EXAMPLE
 from regard.data.file_access import read_text, write_atomically
 from regard.data.given import parse_json, parse_settings
+from regard.data.spoken import recordings_place
 from regard.data.text_lines import Parallel
 from regard.errors import RegardError
 from regard.models.kind import Kind
@@ -34,6 +35,7 @@ from regard.runs.settings import (
     LabelledData,
     NumberData,
     PairData,
+    PlaceData,
     SameData,
     SoundData,
     SpokenData,
@@ -137,7 +139,7 @@ def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: S
     """The card as Markdown, with the header that model hubs read."""
     kind, name = recipe.kind, run.path.resolve().name
     text = "two hundred and one" if isinstance(recipe.data, NumberData) else "…"
-    verb, given, python = _used(kind, text)
+    verb, given, python = _used(kind, kind.inputs(recipe.model), text)
     rows = []
     for metric in metrics:
         signature = metric.signature.replace("|", "\\|")  # not the end of a cell
@@ -189,7 +191,7 @@ def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: S
     return "\n".join(lines)
 
 
-def _used(kind: Kind, text: str) -> tuple[str, str, str]:
+def _used(kind: Kind, reads: Sequence[str], text: str) -> tuple[str, str, str]:
     """How a model is used: the verb, what it is given on the command line, and the call in Python."""
     if not kind.verbs:
         return "evaluate", "", ".predict(…)"
@@ -199,7 +201,7 @@ def _used(kind: Kind, text: str) -> tuple[str, str, str]:
         "picture": "picture.png",
         "sound": "recording.wav",
     }
-    typed = [examples[each] for each in kind.reads]
+    typed = [examples[each] for each in reads]
     quoted = [each if each.startswith('"') else f'"{each}"' for each in typed]
     given = quoted[0] if len(quoted) == 1 else f"({', '.join(quoted)})"
     return kind.verbs[0], " ".join(typed), f".{kind.verbs[0]}([{given}])"
@@ -224,6 +226,8 @@ def _data(recipe: Recipe) -> str:
             return f"strips made of {_DIGITS}, read out in French; test digits never trained on"
         case SameData() as data:
             return f"pairs made of {_DIGITS} and of the spoken digits in `{data.train}`; {data.speaker} never trained on"
+        case PlaceData() as data:
+            return f"spoken digits in `{data.train}` with rows of {data.words} digit words, made by regard; {data.speaker} never trained on"
         case SpokenData() as data:
             return f"spoken digits in `{data.train}`; the speaker {data.speaker} is never trained on"
         case TextData() | LabelledData() | ImageData() | SoundData() as data:
@@ -271,6 +275,8 @@ def _paths(recipe: Recipe) -> Iterator[Path]:
     for part in ("train", "valid", "test"):
         for name in _names(getattr(recipe.data, part, None)):
             path = str(Path(folder).expanduser() / Path(name).expanduser())
+            if isinstance(recipe.data, SpokenData):
+                path = recordings_place(path)
             there = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
             yield from map(Path, there)
 

@@ -172,6 +172,19 @@ class SameData(SpokenData):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlaceData(SpokenData):
+    """A spoken digit and a written row of different digit words: at which place is the word that is said?"""
+
+    KIND: ClassVar[str] = "spoken-place"
+    words: int = limited(4, 2, 10)  # of a text
+    samples: int = limited(8192, 1, MAX_MADE)  # an epoch, none of which comes again
+    valid: int = limited(1000, 1, MAX_MADE)
+    test: int = limited(2000, 1, MAX_MADE)
+    # What is taken away: the words, their order alone (they are shuffled, the label is not), or the sound.
+    without: Literal["nothing", "text", "order", "sound"] = "nothing"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tokens(Limited):
     """How text becomes tokens."""
 
@@ -271,5 +284,6 @@ Data = (
     | SoundData
     | SpokenData
     | SameData
+    | PlaceData
 )
 FromFiles = PairData | TextData | LabelledData | ImageData | SoundData | SpokenData

@@ -1,5 +1,7 @@
 """Where a model looked in a picture, or listened in a recording: for a class, and for each word it said."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batches import END, Batch, Both, Images, Pairs, Sequences, Sounds
+from regard.data.media_values import as_samples
+from regard.data.spoken_places import PLACES, WORDS, SpokenPlaceFeed
+from regard.data.text_lines import Report
 from regard.decoding.decode import evaluating
 from regard.errors import RegardError
 from regard.layers.frames import log_mel
@@ -15,10 +20,15 @@ from regard.models.counter import Counter
 from regard.models.hearing import SoundEncoder
 from regard.models.seeing import PictureEncoder, PictureTokens
 from regard.runs.answering import Labeller, MediaDescriber
+from regard.runs.folder import RunFolder
+from regard.runs.load import load
+from regard.runs.tasks.digit_match import feed_of
+from regard.runs.tasks.prepared import anchored
 from regard.sight.pictures.counter_picture import counting
 from regard.sight.pictures.drawable import Photo, spectrogram
 from regard.sight.pictures.overlay import MAX_WORDS, Overlay, overlay
-from regard.sight.pictures.scene import Panels
+from regard.sight.pictures.scene import Drawing, Panels
+from regard.sight.pictures.timeline import Timeline, timeline
 from regard.sight.rollout import rollout
 from regard.sight.seen import Seen
 from regard.sight.selection import Choice
@@ -34,12 +44,12 @@ class Ground:
     grid: tuple[int, int]  # rows and columns of tokens
 
 
-def picture_of_class(labeller: Labeller, given: Any, *, title: str = "") -> Overlay | Panels:
+def picture_of_class(labeller: Labeller, given: Any, *, title: str = "") -> Drawing:
     """What a classifier's answer was made from.
 
     For one sense this is the rollout of its blocks (Abnar 2020), asked by the class token, by the learned question of
-    its pooling, or by the mean. For two senses it is what each gave to the other, the mean over heads and blocks. For
-    the counter it is the weight on each digit, and what the digits send.
+    its pooling, or by the mean. For two senses it is what each gave to the other, the mean over heads and blocks; where a
+    sound asked a text, on a time axis against the words. For the counter it is the weight on each digit, and what the digits send.
     """
     batch = labeller.reader.batch([given]).to(labeller.device)
     model: Any = labeller.model
@@ -50,7 +60,7 @@ def picture_of_class(labeller: Labeller, given: Any, *, title: str = "") -> Over
         if not seen.names:
             raise RegardError(f"a {type(model).__name__} has no attention to look at")
     if isinstance(batch, Both):
-        return _exchanged(model, batch, seen, title)
+        return _exchanged(model, labeller.reader, batch, seen, title)
     if not hasattr(model.encoder, "blocks") or not isinstance(batch, Images | Sounds):
         raise RegardError("a picture of a class is of pictures and of recordings; texts have `seen.show()`")
     ground = ground_of(model.encoder, batch)
@@ -65,6 +75,21 @@ def picture_of_class(labeller: Labeller, given: Any, *, title: str = "") -> Over
         title=title,
         note="rollout of attention through all blocks",
     )
+
+
+def picture_of_place(run: str | os.PathLike[str], sample: int = 0) -> Drawing:
+    """Where a recording of the test of a run of `spoken-place` looked in its text, on a time axis against the words."""
+    loaded, recipe = load(run, device="cpu"), anchored(RunFolder.existing(run).load_recipe())
+    feed = feed_of(recipe, "test", Report())
+    if not isinstance(loaded, Labeller) or not isinstance(feed, SpokenPlaceFeed):
+        raise RegardError(f"{run}: a picture of a place is of a run with data.kind spoken-place")
+    sounds, texts, places = feed.drawn([sample])
+    given = (as_samples(feed.sounds[sounds[0]]), texts[0])
+    likely = loaded.probabilities([given])[0]
+    label = max(likely, key=likely.__getitem__)
+    said = f"“{WORDS[int(feed.said[sounds[0]])]}” is said: {label}, {likely[label]:.1%}"
+    wrong = "" if label == PLACES[places[0]] else f" (it is {PLACES[places[0]]})"
+    return picture_of_class(loaded, given, title=said + wrong)
 
 
 def picture_of_words(
@@ -125,17 +150,53 @@ def _asked(model: Any, seen: Seen) -> Float[Tensor, " n"]:
     return flow.mean(0)
 
 
-def _exchanged(model: Any, batch: Both[Any, Any], seen: Seen, title: str) -> Panels:
+def _exchanged(model: Any, reader: Any, batch: Both[Any, Any], seen: Seen, title: str) -> Drawing:
     """What the second sense saw of the first, and the first of the second."""
-    parts = []
-    for asking, encoder, inputs, who in (
-        ("second_asks.", model.first, batch.first, model.config.second),
-        ("first_asks.", model.second, batch.second, model.config.first),
-    ):
+    parts: list[Drawing] = []
+    for asking, side, other in (("second_asks.", "first", "second"), ("first_asks.", "second", "first")):
         names = [name for name in seen.names if name.startswith(asking) and name.endswith(".cross")]
-        if names and isinstance(inputs, Images | Sounds):
-            ground = ground_of(encoder, inputs)
-            weights = torch.stack([seen.stitched(name).weights()[0].mean((0, 1)) for name in names]).mean(0)
-            note = f"what the {who} asked for, mean of {len(names)} blocks"
-            parts.append(overlay(ground.photo, weights, grid=ground.grid, smooth=False, note=note))
+        if not names:
+            continue
+        weights = torch.stack([seen.stitched(name).weights()[0].mean(0) for name in names]).mean(0)  # [q, k]
+        inputs, asked_by = getattr(batch, side), getattr(model.config, other)
+        blocks = f" and {len(names)} blocks" if len(names) > 1 else ""
+        note = f"what the {asked_by} asked for, mean over heads{blocks}"
+        if isinstance(inputs, Images | Sounds):
+            ground = ground_of(getattr(model, side), inputs)
+            parts.append(overlay(ground.photo, weights.mean(0), grid=ground.grid, smooth=False, note=note))
+            continue
+        tokens = inputs.tokens[0, : int(inputs.lengths[0])].tolist()
+        words = getattr(reader, side).tokenizer.pieces(tokens)
+        parts.append(_words_asked(model, getattr(batch, other), other, weights, words, seen, title, note))
+    if len(parts) == 1 and isinstance(parts[0], Timeline):
+        return parts[0]
     return Panels(parts=parts, title=title)
+
+
+def _words_asked(
+    model: Any,
+    inputs: Batch,
+    asking: str,
+    weights: Float[Tensor, "q k"],
+    words: Sequence[str],
+    seen: Seen,
+    title: str,
+    note: str,
+) -> Drawing:
+    """What each moment, or each patch, asked of each word."""
+    if isinstance(inputs, Sequences):
+        raise RegardError("two texts: a picture is of a picture or a recording; texts have `seen.show()`")
+    ground = ground_of(getattr(model, asking), inputs)
+    if not isinstance(inputs, Sounds):
+        return overlay(ground.photo, weights.T, words=words, grid=ground.grid, smooth=False, note=note)
+    name = f"{asking}_asks.pooling.attention"
+    pooled = seen.stitched(name).weights()[0, :, 0].mean(0) if name in seen.names else None
+    return timeline(
+        weights.T,
+        words,
+        ground.photo,
+        int(inputs.lengths[0]) / model.config.rate,
+        pooled=pooled,
+        title=title,
+        note=note,
+    )

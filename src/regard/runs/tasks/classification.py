@@ -16,7 +16,16 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.runs.recipe import Recipe
 from regard.runs.results import Metric
-from regard.runs.settings import DigitData, Files, ImageData, LabelledData, SameData, SoundData, SpokenData
+from regard.runs.settings import (
+    DigitData,
+    Files,
+    ImageData,
+    LabelledData,
+    PlaceData,
+    SameData,
+    SoundData,
+    SpokenData,
+)
 from regard.runs.tasks.media import Pool, picture_pools, prefetched, sound_pools
 from regard.runs.tasks.prepared import Prepared, all_located, counted, likelihood, packs, too_long
 from regard.runs.tasks.translation import SAMPLES, SPLITS, split_of, trained
@@ -188,7 +197,11 @@ def pools_of(recipe: Recipe, report: Report) -> dict[str, Pool[Any]]:
     data, reads = recipe.data, recipe.kind.reads
     if isinstance(data, DigitData | ImageData) and reads == ("picture",):
         return {**picture_pools(data, report)}
-    if isinstance(data, SoundData | SpokenData) and not isinstance(data, SameData) and reads == ("sound",):
+    if (
+        isinstance(data, SoundData | SpokenData)
+        and not isinstance(data, PlaceData | SameData)
+        and reads == ("sound",)
+    ):
         return {**sound_pools(data, report, rate=recipe.model.rate)}
     raise RegardError(
         f"data.kind {data.KIND} with model.kind {recipe.kind.name}: it reads a {' and a '.join(reads)}; pictures are in "

@@ -22,7 +22,7 @@ from regard.models.optimise import device_of
 from regard.runs.answering import answers as decoded
 from regard.runs.recipe import Recipe
 from regard.runs.results import Metric, transcription_metrics, translation_metrics
-from regard.runs.settings import Decoding, ImageData, SameData, SoundData, SpokenData, StripData
+from regard.runs.settings import Decoding, ImageData, PlaceData, SameData, SoundData, SpokenData, StripData
 from regard.runs.tasks.media import Pool, picture_pools, prefetched, sound_pools
 from regard.runs.tasks.prepared import Prepared, likelihood, too_long, write_answers
 from regard.runs.tasks.translation import SAMPLES, trained
@@ -140,7 +140,11 @@ def splits_of(recipe: Recipe, report: Report) -> dict[str, DescribedSplit]:
     if reads == ("picture",) and isinstance(data, ImageData):
         pools: dict[str, Pool[Any]] = {**picture_pools(data, report, told="caption")}
         return {split: _split(recipe, pool, split, CaptionFeed) for split, pool in pools.items()}
-    if reads == ("sound",) and isinstance(data, SoundData | SpokenData) and not isinstance(data, SameData):
+    if (
+        reads == ("sound",)
+        and isinstance(data, SoundData | SpokenData)
+        and not isinstance(data, PlaceData | SameData)
+    ):
         pools = {**sound_pools(data, report, rate=recipe.model.rate, told="text")}
         return {split: _split(recipe, pool, split, TranscriptFeed) for split, pool in pools.items()}
     raise RegardError(

@@ -25,7 +25,7 @@ from regard.data.media_feeds import (
 )
 from regard.data.numbers import english
 from regard.data.prefetch import Prefetch
-from regard.data.spoken import by_speaker, read_spoken_digits
+from regard.data.spoken import by_speaker, read_spoken_digits, recordings_place
 from regard.data.text_lines import Report
 from regard.errors import RegardError
 from regard.runs.settings import DigitData, ImageData, SoundData, SpokenData
@@ -206,7 +206,7 @@ def _read_sounds(data: SoundData, place: str, rate: int, told: str, report: Repo
 
 def _spoken(data: SpokenData, report: Report, rate: int, told: str) -> dict[str, Pool[Recordings]]:
     """Digits as classes, "7", or in words, "seven". One speaker is held out, and some recordings of the others."""
-    every = read_spoken_digits(located(data.folder, data.train), report=report)
+    every = read_spoken_digits(recordings_place(located(data.folder, data.train)), report=report)
     learned, test = by_speaker(every, test=data.speaker)
     valid = learned[::TENTH]
     held: Recordings = HeldRecordings([resample(each.samples, each.rate, to=rate) for each in every])

@@ -42,20 +42,24 @@ class ClassifierView:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """The text or the digits. Pictures and recordings cannot be edited."""
-        return {"text": self.given} if isinstance(self.labeller.reader, TextReader | DigitReader) else {}
+        """The text or the digits, alone or of a pair. Pictures and recordings cannot be edited."""
+        reader = self.labeller.reader
+        if isinstance(reader, PairReader) and isinstance(reader.second, TextReader):
+            return {"text": self.given[1]}
+        return {"text": self.given} if isinstance(reader, TextReader | DigitReader) else {}
 
     def look(self, inputs: Mapping[str, str], changes: Sequence[Change]) -> Example:
         """The likeliest classes, and where the model looked for them."""
-        view = replace(self, given=inputs.get("text", self.given))
+        text = {**self.inputs, **inputs}.get("text")
+        paired = isinstance(self.labeller.reader, PairReader)
+        view = self if text is None else replace(self, given=(self.given[0], text) if paired else text)
         model, batch, labels = self.labeller.model, view._batch(), self.labeller.labels
         with changed(model, changes), watch(model) as seen:
             likely = model.predict(batch)[0].exp()
         best, which = likely.topk(min(CLASSES, len(likely)))
         classes = tuple((labels[place], p) for place, p in zip(which.tolist(), best.tolist(), strict=True))
         kind, sides = view._kind_and_sides(batch)
-        names = view.given if kind == "senses" else [view.given]
-        name = view.given if kind == "classes" else " · ".join(map(name_of, names))
+        name = view.given if kind == "classes" else " · ".join(view._names(kind))
         panel = _pair_panel if kind == "senses" else _panel
         return Example(
             name=name or "nothing",
@@ -74,6 +78,14 @@ class ClassifierView:
         with changed(model, ()):
             best = int(model.predict(batch)[0].argmax())
         return nats_lost(model, panel, lambda: float(model.predict(batch)[0, best]))
+
+    def _names(self, kind: ExampleKind) -> list[str]:
+        """What each input is called: a file by its name, a text by itself."""
+        reader = self.labeller.reader
+        if kind != "senses" or not isinstance(reader, PairReader):
+            return [name_of(self.given)]
+        pair = zip((reader.first, reader.second), self.given, strict=True)
+        return [str(each) if isinstance(sense, TextReader) else name_of(each) for sense, each in pair]
 
     def _batch(self) -> Any:
         return self.labeller.reader.batch([self.given]).to(self.labeller.device)
