@@ -18,6 +18,7 @@ regard train numbers
 regard train numbers --set model.width=256 --set training.steps=5000 --out runs/wide
 regard train mine.yaml --device cuda
 regard train translate --set data.train.source=train.en --set data.train.target=train.de
+regard train classify --from runs/translate --set data.train=labelled.tsv
 torchrun --nproc-per-node 2 -m regard train numbers
 """
 RESUME_EXAMPLES = """
@@ -55,6 +56,17 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="A.B=C", help="Change a setting of the recipe; repeat for more."),
     ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Of a classifier of texts: begin with the encoder, the embedding and the tokenizer of this run, a "
+            "translator's or another classifier's.",
+            show_default=False,
+            autocompletion=run_folders,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="The folder of the run. Default: runs/ and the recipe's name.", show_default=False),
@@ -78,6 +90,10 @@ def train(
 
         _prepare(deterministic, threads)
         changes, own = change or [], own_kinds(kind) if kind else ()
+        if start is not None:
+            from regard.training.reuse import reusing
+
+            changes = [*reusing(find(recipe, changes, kinds=own), start), *changes]
         chosen = find(recipe, changes, kinds=own)
         path = out or Path("runs") / Path(recipe).stem
         finish(
