@@ -49,7 +49,7 @@ def picture_of_class(labeller: Labeller, given: Any, *, title: str = "") -> Draw
 
     For one sense this is the rollout of its blocks (Abnar 2020), asked by the class token, by the learned question of
     its pooling, or by the mean. For two senses it is what each gave to the other, the mean over heads and blocks; where a
-    sound asked a text, on a time axis against the words. For the counter it is the weight on each digit, and what the digits send.
+    sound asked a text, the sharpest head on a time axis against the words. For the counter it is the weight on each digit, and what the digits send.
     """
     batch = labeller.reader.batch([given]).to(labeller.device)
     model: Any = labeller.model
@@ -78,7 +78,7 @@ def picture_of_class(labeller: Labeller, given: Any, *, title: str = "") -> Draw
 
 
 def picture_of_place(run: str | os.PathLike[str], sample: int = 0) -> Drawing:
-    """Where a recording of the test of a run of `spoken-place` looked in its text, on a time axis against the words."""
+    """Where a recording of the test of a run of `spoken-place` looked in its text, the sharpest head on a time axis against the words."""
     loaded, recipe = load(run, device="cpu"), anchored(RunFolder.existing(run).load_recipe())
     feed = feed_of(recipe, "test", Report())
     if not isinstance(loaded, Labeller) or not isinstance(feed, SpokenPlaceFeed):
@@ -165,12 +165,21 @@ def _exchanged(model: Any, reader: Any, batch: Both[Any, Any], seen: Seen, title
             ground = ground_of(getattr(model, side), inputs)
             parts.append(overlay(ground.photo, weights.mean(0), grid=ground.grid, smooth=False, note=note))
             continue
+        weights, note = _sharpest(names, seen, asked_by)
         tokens = inputs.tokens[0, : int(inputs.lengths[0])].tolist()
         words = getattr(reader, side).tokenizer.pieces(tokens)
         parts.append(_words_asked(model, getattr(batch, other), other, weights, words, seen, title, note))
     if len(parts) == 1 and isinstance(parts[0], Timeline):
         return parts[0]
     return Panels(parts=parts, title=title)
+
+
+def _sharpest(names: Sequence[str], seen: Seen, asking: str) -> tuple[Float[Tensor, "q k"], str]:
+    """The weights of the head whose queries look most sharply, and which it is: a mean over heads would blur the word."""
+    every = [(name, head, own) for name in names for head, own in enumerate(seen.stitched(name).weights()[0])]
+    name, head, weights = min(every, key=lambda each: float(torch.special.entr(each[2].double()).sum()))
+    block = f" of block {name.split('.')[-2]}" if len(names) > 1 else ""
+    return weights, f"what the {asking} asked for, head {head}{block}, the one that looks most sharply"
 
 
 def _words_asked(
