@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from measuring import machine
 
-from regard.attention.named_scores import ScoreName
+from regard.attention.scores import ScoreName
 from regard.data.numbers import draw_numbers, english, french
 from regard.runs.folder import RunFolder
 from regard.runs.load import load

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import lengths, watch, weigh
-from regard.attention.named_scores import ScoreName, make_score
+from regard.attention.scores import ScoreName, make_score
 from regard.models.recurrent_attention import Alignment
 
 

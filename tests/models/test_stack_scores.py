@@ -35,7 +35,7 @@ from regard import (
     uniform,
     watch,
 )
-from regard.attention.named_scores import ScoreName
+from regard.attention.scores import ScoreName
 from regard.data.batches import END, Both, Labelled, Packed, Pairs, Sequences
 from regard.decoding.beam import beam
 from regard.decoding.decode import greedy

@@ -18,6 +18,7 @@ Calling a score gives the matrix of scores by its equation, as the paper writes 
 
 import math
 from abc import ABC, abstractmethod
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -259,3 +260,32 @@ def _check_widths(score: Score, given: tuple[int, int], own: tuple[int, int]) ->
             f"{type(score).__name__} was made for queries of width {own[0]} and keys of width {own[1]}, "
             f"and got {given[0]} and {given[1]}"
         )
+
+
+ScoreName = Literal["dot", "scaled-dot", "cosine", "bilinear", "low-rank", "additive"]
+
+
+def make_score(
+    name: ScoreName,
+    query_width: int,
+    key_width: int,
+    *,
+    rank: int,  # k, of the low-rank score
+    hidden: int,  # r, units of the additive score
+    heads: int | None = None,  # weights of a score, where it has any: one set, or one a head
+    kv_heads: int | None = None,
+) -> Score:
+    """A score between queries and keys of these widths; `rank` and `hidden` count where the score has them."""
+    match name:
+        case "dot":
+            return Dot()
+        case "scaled-dot":
+            return ScaledDot()
+        case "cosine":
+            return Cosine(0.1, learned=True)  # at 1 no key could ever have much more than another
+        case "bilinear":
+            return Bilinear(query_width, key_width, heads=heads)
+        case "low-rank":
+            return LowRank(query_width, key_width, rank=rank, heads=heads, kv_heads=kv_heads)
+        case "additive":
+            return Additive(query_width, key_width, hidden=hidden, heads=heads, kv_heads=kv_heads)

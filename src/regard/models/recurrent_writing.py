@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regard.attention.kv_cache import Memory
 from regard.attention.masks import lengths
 from regard.attention.multihead import glorot
-from regard.attention.named_scores import make_score
+from regard.attention.scores import make_score
 from regard.data.batches import START, Pairs, Source
 from regard.data.given import check_choices, check_vocabulary
 from regard.errors import RegardError

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 
 from regard.attention.biases import ALiBi, Bias, RelativeBuckets
 from regard.attention.multihead import HeadSizes, MultiHeadAttention, Rotation
-from regard.attention.named_scores import make_score
-from regard.attention.scores import Score
+from regard.attention.scores import Score, make_score
 from regard.data.given import check_choices, check_vocabulary
 from regard.errors import RegardError
 from regard.layers.blocks import (

@@ -12,8 +12,8 @@ from regard.interop.ctranslate2 import save_ctranslate2
 from regard.interop.marian import save_marian
 from regard.models.transformer import Transformer
 from regard.runs.answering import Translator
+from regard.runs.checkpoints import compressed
 from regard.runs.folder import RunFolder
-from regard.runs.int8_weights import compressed
 from regard.runs.load import chosen, decoding_of, load, run_of
 
 

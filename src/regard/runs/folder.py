@@ -25,8 +25,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
 from regard.models.kind import Kind
 from regard.models.kinds import KINDS
-from regard.runs.checkpoints import Header, load_tensors, read_header
-from regard.runs.int8_weights import expanded, expanded_header
+from regard.runs.checkpoints import Header, expanded, expanded_header, load_tensors, read_header
 from regard.runs.recipe import Recipe, joined, parse, plain, resolve, written
 from regard.runs.settings import Decoding
 

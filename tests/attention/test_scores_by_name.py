@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import Additive, Bilinear, Cosine, Dot, LowRank, ScaledDot, Score
-from regard.attention.named_scores import ScoreName, make_score
+from regard.attention.scores import ScoreName, make_score
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@ import torch
 
 from regard import RegardError
 from regard.layers.inference_only import int8_rows
-from regard.runs.checkpoints import Described, Header
-from regard.runs.int8_weights import SCALE, compressed, expanded, expanded_header
+from regard.runs.checkpoints import SCALE, Described, Header, compressed, expanded, expanded_header
 
 
 def test_a_matrix_keeps_its_rows_to_half_a_step_and_everything_else_its_bits():
