@@ -25,7 +25,7 @@ class Kind:
 
     config: type  # a frozen dataclass with defaults; its class attribute KIND is the name in recipes
     model: Callable[[Any], nn.Module]  # from a config
-    reads: tuple[Input, ...]  # what goes in; of a config with an attribute `reads`, that (see `inputs`)
+    reads: tuple[Input, ...]  # what goes in; a config with an attribute `reads` may say otherwise
     gives: Literal["text", "class"]  # what comes out
     task: Task  # how it is trained and evaluated
     verbs: tuple[Verb, ...] = ()  # of the command line and of `regard.load`; the first is what it is for
@@ -41,8 +41,3 @@ class Kind:
                 f"{self.config!r} is no config: give a frozen dataclass with `KIND: ClassVar[str]`, the name of the kind"
             )
         object.__setattr__(self, "name", self.config.KIND)  # type: ignore[attr-defined]
-
-    def inputs(self, config: object) -> tuple[Input, ...]:
-        """What a model of this config reads: `reads`, unless the config says otherwise by an attribute of that name."""
-        found: tuple[Input, ...] = getattr(config, "reads", self.reads)
-        return found

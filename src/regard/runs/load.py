@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.data.given import instance
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
-from regard.models.kind import Kind
+from regard.models.kind import Input, Kind
 from regard.models.kinds import KINDS
 from regard.models.optimise import built
 from regard.models.optimise import optimise as optimised
@@ -141,7 +141,7 @@ def load(
     place = chosen_device("cpu" if device is None and precision == "int8" else device)
     model = model.to(place).eval()
     if optimise:
-        if place.type != "cpu" and precision in ("fp16", "bf16") and kind.inputs(wanted) != ("text",):
+        if place.type != "cpu" and precision in ("fp16", "bf16") and inputs_of(kind, wanted) != ("text",):
             raise RegardError(
                 f"precision={precision!r} on a GPU is for models that read words; {folder.path} reads something else"
             )
@@ -186,6 +186,12 @@ def _with_readers(
             return Loaded(model)
 
 
+def inputs_of(kind: Kind, config: object) -> tuple[Input, ...]:
+    """What a model of this config reads: as its kind says, unless the config has an attribute `reads`."""
+    found: tuple[Input, ...] = getattr(config, "reads", kind.reads)
+    return found
+
+
 def _reader(kind: Kind, config: Any, tokenizers: Mapping[str, Tokenizer]) -> Reader:
     """What turns the inputs of a model into batches: one reader, or a pair of them."""
     known: dict[str, Callable[[], Reader]] = {
@@ -194,14 +200,14 @@ def _reader(kind: Kind, config: Any, tokenizers: Mapping[str, Tokenizer]) -> Rea
         "sound": lambda: SoundReader(config),
         "digits": DigitReader,
     }
-    readers = [known[each]() for each in kind.inputs(config)]
+    readers = [known[each]() for each in inputs_of(kind, config)]
     return readers[0] if len(readers) == 1 else PairReader(*readers)
 
 
 def _check_words(folder: RunFolder, kind: Kind, config: Any, tokenizers: Mapping[str, Tokenizer]) -> None:
     """Refuse tokenizers whose tokens the model has no vectors for."""
     sides = {"vocabulary": "source", "source_vocabulary": "source", "target_vocabulary": "target"}
-    if "text" not in (*kind.inputs(config), kind.gives):
+    if "text" not in (*inputs_of(kind, config), kind.gives):
         return
     for name, side in sides.items():
         size = getattr(config, name, 0)

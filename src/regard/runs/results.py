@@ -27,6 +27,7 @@ from regard.data.text_lines import Parallel
 from regard.errors import RegardError
 from regard.models.kind import Kind
 from regard.runs.folder import RunFolder
+from regard.runs.load import inputs_of
 from regard.runs.recipe import Recipe
 from regard.runs.settings import (
     CountingData,
@@ -139,7 +140,7 @@ def card(run: RunFolder, recipe: Recipe, facts: Mapping[str, object], metrics: S
     """The card as Markdown, with the header that model hubs read."""
     kind, name = recipe.kind, run.path.resolve().name
     text = "two hundred and one" if isinstance(recipe.data, NumberData) else "…"
-    verb, given, python = _used(kind, kind.inputs(recipe.model), text)
+    verb, given, python = _used(kind, inputs_of(kind, recipe.model), text)
     rows = []
     for metric in metrics:
         signature = metric.signature.replace("|", "\\|")  # not the end of a cell
