@@ -74,7 +74,8 @@ def begin(
         if world.first:
             stack.enter_context(RunFolder.claimed(path, overwrite=overwrite))
         world.share(True)  # the others go on once the folder is there
-        return _Experiment(RunFolder(path), recorded(recipe), world, say, asked).go(observers)
+        run = RunFolder(path, kinds=recipe.kinds)
+        return _Experiment(run, recorded(recipe), world, say, asked).go(observers)
 
 
 def resume(
