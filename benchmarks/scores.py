@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 python benchmarks/scores.py         # about three minutes of one core, more beside other work
 
-The six differ in `model.score` alone: the same sizes, batches, updates and seeds. Every one is asked the same numbers, none of
-which any training saw.
+The six differ in `model.score` alone: sizes, batches, updates and seeds are the same. All are tested on the same numbers, which
+no training contains.
 """
 
 import argparse
