@@ -1,8 +1,10 @@
 """When a decode is captured; on a GPU, that the texts are the same to the bit however its steps are run."""
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -97,7 +99,40 @@ def test_replayed_steps_give_the_texts_of_growing_caches(how: str, monkeypatch: 
     for _ in range(3):
         for each, texts_of in zip((source, short), wanted, strict=True):
             assert texts(decoded(how, model, each)) == texts(texts_of)
-    assert [len(static_decode._decodes[model])] == [1]  # both lengths share one decode
+    assert len(static_decode._graphs[model].by_shape) == 1  # both lengths share one decode
+
+
+def in_threads(how: str, model: Transformer, given: list[Sequences]) -> list[list[list[Hypothesis]]]:
+    """Every source decoded several times, all sources at the same time."""
+    ready = threading.Barrier(len(given))
+
+    def several(source: Sequences) -> list[list[list[Hypothesis]]]:
+        ready.wait()
+        return [decoded(how, model, source) for _ in range(4)]
+
+    with ThreadPoolExecutor(len(given)) as pool:
+        found = list(pool.map(several, given))
+    assert all(texts(each) == texts(first) for first, *others in found for each in others)
+    return [first for first, *_ in found]
+
+
+def two_sources() -> list[Sequences]:
+    """Of one shape, so that their decodes share buffers."""
+    source = sources()
+    return [source, Sequences(source.tokens.flip(0), source.lengths.flip(0))]
+
+
+@pytest.mark.parametrize("how", ["greedy", "beam", "sample"])
+def test_threads_that_decode_with_one_model_do_not_share_buffers(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, given = lively().eval(), two_sources()
+    wanted = [decoded(how, model, each) for each in given]
+    monkeypatch.setattr(static_decode, "Capturing", Replayed)
+    monkeypatch.setattr(static_decode, "Readback", Sent)
+    monkeypatch.setattr(decode, "static_on", lambda *_: True)
+    for found, texts_of in zip(in_threads(how, model, given), wanted, strict=True):
+        assert texts(found) == texts(texts_of)
 
 
 class Waits(TorchDispatchMode):
@@ -225,3 +260,16 @@ def test_sources_of_many_lengths_share_their_steps() -> None:
         hook = model.register_forward_pre_hook(lambda *_: None)
         assert texts(found) == texts(decoded("beam", model, cut))
         hook.remove()
+
+
+@gpu
+@pytest.mark.parametrize("how", ["greedy", "beam", "sample"])
+def test_threads_decode_with_one_model_and_with_two(how: str) -> None:
+    model, other = lively().cuda().eval(), lively().cuda().eval()
+    given = [each.to("cuda") for each in two_sources()]
+    wanted = [decoded(how, model, each) for each in given]
+    for found, texts_of in zip(in_threads(how, model, given), wanted, strict=True):
+        assert texts(found) == texts(texts_of)
+    with ThreadPoolExecutor(2) as pool:  # a capture of one model while the other is at work
+        both = list(pool.map(lambda one: decoded(how, one, given[0]), (other, model)))
+    assert [texts(each) for each in both] == [texts(wanted[0])] * 2

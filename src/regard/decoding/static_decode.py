@@ -4,6 +4,7 @@ With observers or hooks, which take Python at every step, the same steps are lau
 depends on them. Graphs are kept for the shapes that were used last, and end with their model.
 """
 
+import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -44,33 +45,31 @@ def static_decode(
     most = per_row(limits, len(source))
     capacity = _rounded(max(most))
     shape = (*name, capacity, *_shape(source))
-    decodes = _decodes.setdefault(model, OrderedDict())
-    known, watched = decodes.get(shape), observed(model)
-    with torch.no_grad():
-        begun = known is not None and not watched and known.begin_early(source, most, row_keys)
-    surveyed = survey(model)  # while the GPU reads the source
-    with evaluating(model) if surveyed.training else torch.no_grad():
-        if watched or surveyed.hooked:
-            state = model.start(source)
-            eager = _StaticDecode.of(model, state, make, most, capacity, group)
-            if eager is None:
-                return None
-            texts = eager.prepared(most, row_keys).run(model, most)
-            report_rows(model, texts, int(eager.state.at))
-            return texts
-        if known is None or known.weights != surveyed.weights:
-            made = _StaticDecode.of(model, model.start(source), make, most, capacity, group)
-            if made is None:
-                return None
-            known, begun = _CapturedDecode(made, model, surveyed.weights), False
-            decodes[shape] = known
-        decodes.move_to_end(shape)
-        if len(decodes) > _MAX_SHAPES:
-            decodes.popitem(last=False)
-        if not begun:
-            known.decode.prepared(most, row_keys)
-            known.begin(model, source)
-        return known.run(most)
+    graphs = _graphs.setdefault(model, _Graphs())
+    with graphs.lock:  # threads that decode with one model take turns: its graphs share their buffers
+        known, watched = graphs.by_shape.get(shape), observed(model)
+        with torch.no_grad():
+            begun = known is not None and not watched and known.begin_early(source, most, row_keys)
+        surveyed = survey(model)  # while the GPU reads the source
+        with evaluating(model) if surveyed.training else torch.no_grad():
+            if watched or surveyed.hooked:
+                state = model.start(source)
+                eager = _StaticDecode.of(model, state, make, most, capacity, group)
+                if eager is None:
+                    return None
+                texts = eager.prepared(most, row_keys).run(model, most)
+                report_rows(model, texts, int(eager.state.at))
+                return texts
+            if known is None or known.weights != surveyed.weights:
+                made = _StaticDecode.of(model, model.start(source), make, most, capacity, group)
+                if made is None:
+                    return None
+                known, begun = _CapturedDecode(made, model, surveyed.weights), False
+            graphs.keep(shape, known)
+            if not begun:
+                known.decode.prepared(most, row_keys)
+                known.begin(model, source)
+            return known.run(most)
 
 
 class _StaticDecode:
@@ -184,7 +183,7 @@ class _Begin:
             try:
                 self._graph = capturing.capture(lambda: decode.begin(model, held))
             except RuntimeError:  # an encoder that waits for the device
-                torch.cuda.synchronize()
+                torch.cuda.current_stream().synchronize()
         if self._graph is None:
             decode.begin(model, source)
         else:
@@ -204,9 +203,22 @@ class _Begin:
         self._graph.replay()
 
 
-_decodes: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _CapturedDecode]]" = (
-    weakref.WeakKeyDictionary()
-)
+class _Graphs:
+    """The captured decodes of a model, by shape; the one used last is the last."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # a hook may decode with its own model
+        self.by_shape: OrderedDict[Hashable, _CapturedDecode] = OrderedDict()
+
+    def keep(self, shape: Hashable, decode: _CapturedDecode) -> None:
+        """Keep this one, and let go of the one not used for longest if there are too many."""
+        self.by_shape[shape] = decode
+        self.by_shape.move_to_end(shape)
+        if len(self.by_shape) > _MAX_SHAPES:
+            self.by_shape.popitem(last=False)
+
+
+_graphs: "weakref.WeakKeyDictionary[nn.Module, _Graphs]" = weakref.WeakKeyDictionary()
 
 
 def _rounded(count: int) -> int:

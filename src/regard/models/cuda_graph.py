@@ -4,6 +4,7 @@ A small model waits for its kernels to start far longer than for what they compu
 one call; it launches the same kernels in the same order, so its results are those of the function itself.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 Result = TypeVar("Result")
+_ONE_AT_A_TIME = threading.Lock()  # captures of this process
 
 
 class Captured(Generic[Result]):
@@ -39,7 +41,12 @@ class Capturing:
     def capture(self, function: Callable[[], Result]) -> Captured[Result]:
         """Capture what a function launches. It was run before, and must not wait for the device."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self._stream, pool=self._pool):
+        # Other threads may launch work meanwhile (thread_local), but torch waits for the whole device before a capture,
+        # which is not allowed during another one.
+        with (
+            _ONE_AT_A_TIME,
+            torch.cuda.graph(graph, stream=self._stream, pool=self._pool, capture_error_mode="thread_local"),
+        ):
             result = function()
         return Captured(graph.replay, result)
 
