@@ -1,7 +1,7 @@
 """Each kind of model is described once, beside its model."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import pytest
 
@@ -20,6 +20,7 @@ from regard.models import vision
 from regard.models.kind import Kind
 from regard.models.kinds import KINDS
 from regard.runs.recipe import joined, kind_of
+from regard.runs.settings import Data
 
 
 def test_a_name_and_a_config_belong_to_one_kind() -> None:
@@ -44,6 +45,11 @@ def test_the_verbs_agree_with_what_goes_in_and_comes_out(kind: Kind) -> None:
     else:
         assert kind.verbs[0] in wanted[kind.reads[0], kind.gives]
         assert kind.verbs[1:] == ("score",)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_pictures_are_for_kinds_of_data_that_there_are(kind: Kind) -> None:
+    assert kind.pictures.keys() <= {each.KIND for each in get_args(Data)}
 
 
 def test_a_config_without_a_name_is_refused() -> None:

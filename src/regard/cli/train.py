@@ -205,28 +205,16 @@ def finish(finished: "Finished") -> None:
 
 
 def _draw(run: "RunFolder", picture: Path) -> list[tuple[Path, str]]:
-    """Draw how it learned and, of a counter or a sound that asks a text, where it looks; each file with what it shows."""
-    from regard.models.counter import CounterConfig
-    from regard.runs.settings import PlaceData
+    """Draw how it learned and, if its kind asks for that, where it looks; each file with what it shows."""
     from regard.sight.pictures.curves import curves_of
+    from regard.sight.training_pictures import picture_of_training
 
     curves_of(run.log).png(picture)
     drawn = [(picture, "loss and metrics as they went")]
-    recipe = run.load_recipe()
-    if isinstance(recipe.model, CounterConfig):
-        from regard.data.digit_counts import EXAMPLE, rows_of_digits
-        from regard.runs.load import load
-        from regard.sight.pictures.counter_picture import counting
-
-        looked = run.path / "counting.png"
-        counting(load(run.path, device="cpu").model, rows_of_digits([EXAMPLE]), log=run.log).png(looked)
-        drawn.append((looked, f"where it looks in {EXAMPLE}, what the digits send, and the loss"))
-    if isinstance(recipe.data, PlaceData):
-        from regard.sight.media_pictures import picture_of_place
-
-        looked = run.path / "attention.png"
-        picture_of_place(run.path).png(looked)
-        drawn.append((looked, "where a recording of the test looked in its text"))
+    looked = picture_of_training(run)
+    if looked is not None:
+        looked.drawing.png(run.path / looked.file)
+        drawn.append((run.path / looked.file, looked.shows))
     return drawn
 
 

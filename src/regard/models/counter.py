@@ -100,4 +100,5 @@ KIND = Kind(
     task="counting",
     verbs=("classify",),
     view="text-class",
+    pictures={"counting": "counting"},
 )

@@ -222,5 +222,6 @@ KIND = Kind(
     task="digit-match",
     verbs=("classify",),
     view="pair-class",
+    pictures={"spoken-place": "spoken-place"},
     presets={"pico": pico},
 )

@@ -18,6 +18,7 @@ from regard.errors import RegardError
 from regard.layers.frames import log_mel
 from regard.models.counter import Counter
 from regard.models.hearing import SoundEncoder
+from regard.models.kind import Kind
 from regard.models.seeing import PictureEncoder, PictureTokens
 from regard.runs.answering import Labeller, MediaDescriber
 from regard.runs.folder import RunFolder
@@ -77,9 +78,10 @@ def picture_of_class(labeller: Labeller, given: Any, *, title: str = "") -> Draw
     )
 
 
-def picture_of_place(run: str | os.PathLike[str], sample: int = 0) -> Drawing:
+def picture_of_place(run: str | os.PathLike[str], sample: int = 0, *, kinds: Sequence[Kind] = ()) -> Drawing:
     """Where a recording of the test of a run of `spoken-place` looked in its text, the sharpest head on a time axis against the words."""
-    loaded, recipe = load(run, device="cpu"), anchored(RunFolder.existing(run).load_recipe())
+    loaded = load(run, device="cpu", kinds=kinds)
+    recipe = anchored(RunFolder.existing(run, kinds=kinds).load_recipe())
     feed = feed_of(recipe, "test", Report())
     if not isinstance(loaded, Labeller) or not isinstance(feed, SpokenPlaceFeed):
         raise RegardError(f"{run}: a picture of a place is of a run with data.kind spoken-place")
