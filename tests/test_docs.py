@@ -62,6 +62,7 @@ NOT_RUN = {
     "regard train mine.yaml --kind own_kind.py --out runs/mine": OWN,
     'regard classify runs/mine "yes, 12 times" --kind own_kind.py': OWN,
     'regard look runs/mine "yes, 12 times" --kind own_kind.py': OWN,
+    "regard export runs/mine --to int8 --out mine-small --kind own_kind.py": OWN,
     "regard train numbers": LONG,
     "regard train numbers-recurrent": LONG,
     "regard train numbers-recurrent --set model.attention=dot --out runs/dot": LONG,

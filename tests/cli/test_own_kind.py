@@ -91,6 +91,28 @@ def test_it_is_evaluated_described_resumed_and_explored(capsys, run: Path, tmp_p
     assert "regard classify" in (run / "README.md").read_text()
 
 
+def test_it_is_exported_in_int8_and_used_as_before(capsys, run: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    export = ("export", run, "--to", "int8", "--out", small)
+    code, _, error = said(capsys, *export)
+    assert code == 2
+    assert "--kind FILE.py" in error
+    assert not small.exists()
+    code, _, error = said(capsys, *export, "--kind", FILE)
+    assert code == 0, error
+    weights, smaller = ((folder / "model.safetensors").stat().st_size for folder in (run, small))
+    assert smaller < weights
+    code, out, error = said(
+        capsys, "classify", small, "yes 7 times", "no 7 times", "--kind", FILE, "--device", "cpu"
+    )
+    assert (code, out.split()) == (0, ["yes", "no"]), error
+    code, _, error = said(
+        capsys, "export", run, "--to", "marian", "--out", tmp_path / "marian", "--kind", FILE
+    )
+    assert code == 2
+    assert "is a one-look model: only Transformers that translate are exported to marian" in error
+
+
 @pytest.mark.parametrize("verb", ["classify", "evaluate", "look"])
 def test_without_the_kind_one_line_says_how(capsys, run: Path, verb: str) -> None:
     code, _, error = said(capsys, verb, run, *([] if verb == "evaluate" else ["yes"]))

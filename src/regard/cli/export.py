@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Run, say
+from regard.cli.texts import OwnKinds, Run, own_kinds, say
 
 EXAMPLES = """
 regard export runs/en-de --to ctranslate2 --out en-de-ct2
 regard export runs/en-de --to marian --out en-de-marian
 regard export runs/en-de --to int8 --out en-de-small
+regard export runs/mine --to int8 --out mine-small --kind own_kind.py
 """
 
 
@@ -32,9 +33,10 @@ def export(
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
+    kind: OwnKinds = None,
 ) -> None:
     """Write a Transformer for another library (settings that it lacks are named), or any run in int8."""
     from regard.runs.exporting import export_run
 
-    export_run(run, to=to.value, out=out)
+    export_run(run, to=to.value, out=out, kinds=own_kinds(kind))
     say(f"wrote {out}")
