@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from sight.explorer.small import seen_of
+from sight.explorer.unpacked import unpack
 from sight.explorer.written import hidden_to_allowed, weights
 
 from regard.attention.biases import ALiBi
@@ -19,7 +20,6 @@ from regard.attention.masks import Mask, causal, keep, lengths, window
 from regard.errors import RegardError
 from regard.sight.explorer import export as export_module
 from regard.sight.explorer.export import embedded, exported
-from regard.sight.explorer.payload import unpack
 from regard.sight.explorer.watched import example_of
 
 MASKS: dict[str, Mask | None] = {

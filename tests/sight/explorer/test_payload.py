@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 import torch
+from sight.explorer.unpacked import unpack
 
-from regard.sight.explorer.payload import PayloadArray, gzipped, halves, pack, singles, small, unpack
+from regard.sight.explorer.payload import PayloadArray, gzipped, halves, pack, singles, small
 
 
 def test_what_is_packed_comes_back() -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 from sight.explorer.small import seen_of
+from sight.explorer.unpacked import unpack
 
 from regard.errors import RegardError
-from regard.sight.explorer.payload import unpack
 from regard.sight.explorer.serving import Showing, serve
 from regard.sight.explorer.watched import example_of
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 from sight.explorer.small import broken_seen, seen_of
+from sight.explorer.unpacked import unpack
 from sight.explorer.written import cells, weights
 from torch import Tensor
 
 from regard.errors import RegardError
 from regard.sight.explorer import full_map, tiles
 from regard.sight.explorer import session as session_module
-from regard.sight.explorer.payload import unpack
 from regard.sight.explorer.session import Session
 from regard.sight.explorer.tiles import Place, sample
 from regard.sight.explorer.watched import example_of

@@ -78,23 +78,6 @@ def pack(arrays: Mapping[str, PayloadArray], **fields: Any) -> bytes:
     return b"".join(found)
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header of a pack and its arrays, scaled, as the page reads them."""
-    length = int.from_bytes(data[4:8], "little")
-    header: dict[str, Any] = json.loads(data[8 : 8 + length])
-    arrays = {}
-    for one in header["arrays"]:
-        dtype = np.dtype(_TYPES[one["dtype"]])
-        count = math.prod(one["shape"])
-        raw = np.frombuffer(data, "u1", count * dtype.itemsize, one["at"])
-        if one.get("planes"):
-            raw = np.ascontiguousarray(raw.reshape(dtype.itemsize, -1).T).reshape(-1)
-        values = raw.view(dtype).reshape(one["shape"])
-        scaled = dtype.kind == "f" or "scale" in one
-        arrays[one["name"]] = values.astype("f4") * np.float32(one.get("scale", 1.0)) if scaled else values
-    return header, arrays
-
-
 def gzipped(data: bytes, *, level: int = 1) -> bytes:
     """The bytes as a gzip stream, the same for the same bytes."""
     return gzip.compress(data, level, mtime=0)
