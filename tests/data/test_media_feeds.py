@@ -13,14 +13,12 @@ from regard.data.feeds import Corpus
 from regard.data.files import Told, read_folder
 from regard.data.images import Frame, read_images
 from regard.data.media_feeds import (
-    CaptionFeed,
     FilePictures,
     FileRecordings,
     HeldPictures,
     HeldRecordings,
-    ImageFeed,
-    SoundFeed,
-    TranscriptFeed,
+    MediaLabelFeed,
+    MediaTextFeed,
 )
 
 COUNT = 103
@@ -33,10 +31,10 @@ PICTURES, RECORDINGS = HeldPictures(PIXELS), HeldRecordings(SOUNDS)
 
 def feeds(seed: int = 3, jitter: Jitter | None = None, sound: SoundJitter | None = None) -> list[Feed]:
     return [
-        ImageFeed(PICTURES, LABELS, rows=8, seed=seed, jitter=jitter),
-        CaptionFeed(PICTURES, TEXTS, rows=8, seed=seed, jitter=jitter),
-        SoundFeed(RECORDINGS, LABELS, rows=8, seed=seed, jitter=sound),
-        TranscriptFeed(RECORDINGS, TEXTS, rows=8, seed=seed, jitter=sound),
+        MediaLabelFeed(PICTURES, LABELS, rows=8, seed=seed, jitter=jitter),
+        MediaTextFeed(PICTURES, TEXTS, rows=8, seed=seed, jitter=jitter),
+        MediaLabelFeed(RECORDINGS, LABELS, rows=8, seed=seed, jitter=sound),
+        MediaTextFeed(RECORDINGS, TEXTS, rows=8, seed=seed, jitter=sound),
     ]
 
 
@@ -121,13 +119,13 @@ def test_files_give_what_memory_gives(tmp_path):
             wav_of(Recording(tone(300 + n, seconds=0.1 + 0.01 * n, rate=8_000), 8_000))
         )
     files, frame = read_folder(str(tmp_path / "i")), Frame(height=6, width=6)
-    held = ImageFeed(HeldPictures(read_images(files, frame)[0]), [0] * 6, rows=4, seed=0)
-    read = ImageFeed(FilePictures(files, frame), [0] * 6, rows=4, seed=0)
+    held = MediaLabelFeed(HeldPictures(read_images(files, frame)[0]), [0] * 6, rows=4, seed=0)
+    read = MediaLabelFeed(FilePictures(files, frame), [0] * 6, rows=4, seed=0)
     for samples in held.order(1):
         assert torch.equal(held.batch(samples).inputs.pixels, read.batch(samples).inputs.pixels)
     assert [*held.order(1)] == [*read.order(1)]
     files = read_folder(str(tmp_path / "s"))
-    sounds = SoundFeed(FileRecordings(files, rate=4_000), [0] * 6, rows=3, seed=0)
+    sounds = MediaLabelFeed(FileRecordings(files, rate=4_000), [0] * 6, rows=3, seed=0)
     batch = sounds.batch([0, 5])
     assert batch.inputs.lengths.tolist() == [400, 600]
     torch.testing.assert_close(
@@ -138,7 +136,9 @@ def test_files_give_what_memory_gives(tmp_path):
 def test_a_file_that_broke_later_is_named(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x.png").write_bytes(b"gone")
-    feed = ImageFeed(FilePictures(read_folder(str(tmp_path)), Frame(height=2, width=2)), [0], rows=1, seed=0)
+    feed = MediaLabelFeed(
+        FilePictures(read_folder(str(tmp_path)), Frame(height=2, width=2)), [0], rows=1, seed=0
+    )
     with pytest.raises(RegardError, match=r"a/x\.png: neither PNG nor JPEG"):
         feed.batch([0])
     with pytest.raises(RegardError, match=r"none\.wav: cannot be read"):
@@ -147,22 +147,22 @@ def test_a_file_that_broke_later_is_named(tmp_path):
 
 def test_what_cannot_be_fed_is_refused():
     with pytest.raises(RegardError, match="103 inputs and 2 labels"):
-        ImageFeed(PICTURES, [0, 1], rows=1, seed=0)
+        MediaLabelFeed(PICTURES, [0, 1], rows=1, seed=0)
     with pytest.raises(RegardError, match="rows=0"):
-        SoundFeed(RECORDINGS, LABELS, rows=0, seed=0)
+        MediaLabelFeed(RECORDINGS, LABELS, rows=0, seed=0)
     with pytest.raises(RegardError, match="epoch=-1"):
         feeds()[0].order(-1)
     with pytest.raises(RegardError, match=r"\[3, 4\]"):
         HeldPictures(torch.zeros(3, 4))
     with pytest.raises(RegardError, match="0 samples"):
-        ImageFeed(HeldPictures(torch.zeros(0, 1, 2, 2)), [], rows=1, seed=0)
+        MediaLabelFeed(HeldPictures(torch.zeros(0, 1, 2, 2)), [], rows=1, seed=0)
 
 
 def test_how_a_picture_is_moved_does_not_depend_on_when_it_comes():
     """A column of light, moved; if the order of an epoch decided where to, its halves would differ by 8."""
     pixels = torch.zeros(4_000, 1, 21, 21)
     pixels[..., 10] = 1.0
-    feed = ImageFeed(HeldPictures(pixels), [0] * 4_000, rows=2_000, seed=1, jitter=Jitter(shift=8))
+    feed = MediaLabelFeed(HeldPictures(pixels), [0] * 4_000, rows=2_000, seed=1, jitter=Jitter(shift=8))
     first, last = (
         feed.batch(samples).inputs.pixels.sum((1, 2)).argmax(-1).float().mean() for samples in feed.order(0)
     )

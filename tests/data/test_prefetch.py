@@ -6,7 +6,7 @@ import torch
 
 from regard import RegardError
 from regard.data.batches import Feed, Images, Labelled, each_once
-from regard.data.media_feeds import HeldPictures, ImageFeed
+from regard.data.media_feeds import HeldPictures, MediaLabelFeed
 from regard.data.prefetch import Prefetch
 from regard.training.distribution import batch_order, share_of
 
@@ -17,7 +17,7 @@ class Counted:
     """A feed that notes who makes its batches, and of what."""
 
     def __init__(self, broken: int | None = None, rows: int = 8) -> None:
-        self.inner = ImageFeed(HeldPictures(PIXELS), [*range(50)], rows=rows, seed=1)
+        self.inner = MediaLabelFeed(HeldPictures(PIXELS), [*range(50)], rows=rows, seed=1)
         self.made: list[tuple[int, ...]] = []
         self.here = 0  # made by the one who asks
         self.broken = broken

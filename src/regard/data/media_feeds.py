@@ -5,9 +5,9 @@ is jittered this time; and the order of an epoch, like all else, is a pure funct
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.data.audio import judge_wav, together
 from regard.data.augment import Jitter, SoundJitter, jitter_images, jitter_sound
-from regard.data.batches import END, Images, Labelled, Pairs, Sounds
+from regard.data.batches import END, Images, Labelled, Pairs
 from regard.data.draws import uniform
 from regard.data.feeds import Corpus, Order
 from regard.data.files import Told, read_one
@@ -141,131 +141,76 @@ class FileRecordings:
         return FileRecordings([self.files[number] for number in numbers], rate=self.rate)
 
 
-class _Shuffled:
-    """Samples shuffled anew for every epoch, so many a batch; those of like lengths together where these are given."""
+Answers = TypeVar("Answers", bound=Sized)
 
-    def __init__(self, count: int, rows: int, seed: int, lengths: NDArray[np.int64] | None = None) -> None:
+
+class _MediaFeed(Generic[Answers]):
+    """Inputs and an answer to each, shuffled anew for every epoch, so many a batch; sounds of like lengths together."""
+
+    def __init__(
+        self,
+        inputs: Numbered,
+        answers: Answers,
+        *,
+        rows: int,
+        seed: int,
+        jitter: Any = None,  # a `Jitter` for pictures, a `SoundJitter` for sounds
+    ) -> None:
+        count = len(inputs)
+        if count != len(answers):
+            raise RegardError(f"{count} inputs and {len(answers)} labels or texts: give one each")
         if count < 1 or rows < 1 or seed < 0:
             raise RegardError(
                 f"{count} samples, rows={rows}, seed={seed}: give at least 1 of each, a seed from 0"
             )
-        self.count, self.rows, self.seed, self.lengths = count, rows, seed, lengths
+        self.inputs, self.answers, self.count = inputs, answers, count
+        self.rows, self.seed, self.jitter = rows, seed, jitter
 
     def order(self, epoch: int) -> Order:
+        """Every sample once."""
         if epoch < 0:
             raise RegardError(f"epoch={epoch}: give a number from 0")
         first = epoch * self.count
         keys = uniform(np.arange(first, first + self.count), 2, seed=self.seed, purpose="order")
         samples = np.argsort(keys[:, 0], kind="stable")
         starts = np.arange(0, self.count, self.rows, dtype=np.int64)
-        if self.lengths is not None:
+        if isinstance(self.inputs, Recordings):
             pool = np.arange(self.count) // (_POOL * self.rows)
-            samples = samples[np.lexsort((self.lengths[samples], pool))]
+            samples = samples[np.lexsort((self.inputs.lengths[samples], pool))]
             starts = starts[np.argsort(keys[: len(starts), 1], kind="stable")]
         return Order(samples + first, starts, np.minimum(starts + self.rows, self.count))
 
     def which(self, numbers: Sequence[int]) -> list[int]:
+        """Which samples these numbers mean."""
         return [number % self.count for number in numbers]
 
-
-class _Images(_Shuffled):
-    """Pictures by number, jittered."""
-
-    def __init__(self, pictures: Pictures, told: int, rows: int, seed: int, jitter: Jitter | None) -> None:
-        super().__init__(_as_many(len(pictures), told), rows, seed)
-        self.pictures, self.jitter = pictures, jitter or Jitter()
-
-    def images(self, numbers: Sequence[int]) -> Images:
-        pixels = self.pictures.at(self.which(numbers))
-        return Images(jitter_images(pixels, numbers, jitter=self.jitter, seed=self.seed))
-
-
-class _Sounds(_Shuffled):
-    """Sounds by number, jittered."""
-
-    def __init__(
-        self, recordings: Recordings, told: int, rows: int, seed: int, jitter: SoundJitter | None
-    ) -> None:
-        lengths = recordings.lengths
-        super().__init__(_as_many(len(lengths), told), rows, seed, lengths)
-        self.recordings, self.jitter = recordings, jitter or SoundJitter()
-
-    def sounds(self, numbers: Sequence[int]) -> Sounds:
-        read = self.recordings.at(self.which(numbers))
+    def read(self, numbers: Sequence[int]) -> Any:
+        """Their inputs as a batch, jittered."""
+        found = self.inputs.at(self.which(numbers))
+        if isinstance(found, Tensor):
+            return Images(jitter_images(found, numbers, jitter=self.jitter or Jitter(), seed=self.seed))
+        jitter = self.jitter or SoundJitter()
+        sounds = zip(found, numbers, strict=True)
         return together(
-            [
-                jitter_sound(sound, number, jitter=self.jitter, seed=self.seed)
-                for sound, number in zip(read, numbers, strict=True)
-            ]
+            [jitter_sound(each, number, jitter=jitter, seed=self.seed) for each, number in sounds]
         )
 
 
-class ImageFeed(_Images):
-    """Pictures and the class of each."""
+class MediaLabelFeed(_MediaFeed[Sequence[int]]):
+    """Pictures or sounds, and the class of each."""
 
-    def __init__(
-        self, pictures: Pictures, labels: Sequence[int], *, rows: int, seed: int, jitter: Jitter | None = None
-    ) -> None:
-        super().__init__(pictures, len(labels), rows, seed, jitter)
-        self.labels = torch.tensor([*labels], dtype=torch.long)
-
-    def batch(self, samples: Sequence[int]) -> Labelled[Images]:
-        """These pictures and their classes."""
-        return Labelled(self.images(samples), self.labels[self.which(samples)])
+    def batch(self, samples: Sequence[int]) -> Labelled[Any]:
+        """These inputs and their classes."""
+        labels = [self.answers[number] for number in self.which(samples)]
+        return Labelled(self.read(samples), torch.tensor(labels, dtype=torch.long))
 
 
-class CaptionFeed(_Images):
-    """Pictures and the text that goes with each, ended by END."""
+class MediaTextFeed(_MediaFeed[Corpus]):
+    """Pictures or sounds, and the text that goes with each, ended by END."""
 
-    def __init__(
-        self, pictures: Pictures, texts: Corpus, *, rows: int, seed: int, jitter: Jitter | None = None
-    ) -> None:
-        super().__init__(pictures, len(texts), rows, seed, jitter)
-        self.texts = texts
-
-    def batch(self, samples: Sequence[int]) -> Pairs[Images]:
-        """These pictures and their texts."""
-        return Pairs(self.images(samples), self.texts.sequences(self.which(samples), after=END))
-
-
-class SoundFeed(_Sounds):
-    """Sounds and the class of each."""
-
-    def __init__(
-        self,
-        recordings: Recordings,
-        labels: Sequence[int],
-        *,
-        rows: int,
-        seed: int,
-        jitter: SoundJitter | None = None,
-    ) -> None:
-        super().__init__(recordings, len(labels), rows, seed, jitter)
-        self.labels = torch.tensor([*labels], dtype=torch.long)
-
-    def batch(self, samples: Sequence[int]) -> Labelled[Sounds]:
-        """These sounds and their classes."""
-        return Labelled(self.sounds(samples), self.labels[self.which(samples)])
-
-
-class TranscriptFeed(_Sounds):
-    """Sounds and what is said in each, ended by END."""
-
-    def __init__(
-        self,
-        recordings: Recordings,
-        texts: Corpus,
-        *,
-        rows: int,
-        seed: int,
-        jitter: SoundJitter | None = None,
-    ) -> None:
-        super().__init__(recordings, len(texts), rows, seed, jitter)
-        self.texts = texts
-
-    def batch(self, samples: Sequence[int]) -> Pairs[Sounds]:
-        """These sounds and their texts."""
-        return Pairs(self.sounds(samples), self.texts.sequences(self.which(samples), after=END))
+    def batch(self, samples: Sequence[int]) -> Pairs[Any]:
+        """These inputs and their texts."""
+        return Pairs(self.read(samples), self.answers.sequences(self.which(samples), after=END))
 
 
 def _size(path: str) -> int:
@@ -273,9 +218,3 @@ def _size(path: str) -> int:
         return os.path.getsize(path)
     except OSError as error:
         raise RegardError(f"{path}: cannot be read ({error.strerror or error})") from None
-
-
-def _as_many(inputs: int, told: int) -> int:
-    if inputs != told:
-        raise RegardError(f"{inputs} inputs and {told} labels or texts: give one each")
-    return inputs

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.data.batches import Images
 from regard.data.digits import digit_split, digits
-from regard.data.media_feeds import HeldPictures, ImageFeed
+from regard.data.media_feeds import HeldPictures, MediaLabelFeed
 from regard.errors import RegardError
 from regard.figures.figure_result import FigureResult, Progress, silent
 from regard.figures.landscape import landscape
@@ -132,7 +132,7 @@ def _pixels(image: str | None) -> NDArray[np.uint8]:
 def _trained(seed: int, steps: int, progress: Progress) -> Any:
     pixels, labels = digits()
     some = torch.tensor(digit_split().all_but_test)
-    feed = ImageFeed(
+    feed = MediaLabelFeed(
         HeldPictures(pixels[some]), labels[some].tolist(), rows=_BATCH, seed=seed, jitter=DigitData().jitter
     )
     settings = Training(

@@ -9,7 +9,7 @@ from typing import Any
 from regard.data.batches import Feed
 from regard.data.digits import SIDE
 from regard.data.feeds import LabelledFeed, tokenize
-from regard.data.media_feeds import ImageFeed, SoundFeed
+from regard.data.media_feeds import MediaLabelFeed
 from regard.data.records import read_labelled
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
@@ -212,8 +212,7 @@ def pools_of(recipe: Recipe, report: Report) -> dict[str, Pool[Any]]:
 def media_feed_of(recipe: Recipe, pool: Pool[Any], labels: Sequence[str], split: str) -> Feed[Any]:
     """Samples and the numbers of their classes, jittered in training alone. Those on disk are read ahead."""
     data: Any = recipe.data
-    kind: Any = SoundFeed if recipe.kind.reads == ("sound",) else ImageFeed
-    feed = kind(
+    feed = MediaLabelFeed(
         pool.inputs,
         pool.numbers(labels),
         rows=recipe.training.batch,

@@ -12,7 +12,7 @@ from regard.data.augment import Jitter
 from regard.data.batches import Batch, Feed, Images
 from regard.data.digits import SIDE, digit_split
 from regard.data.feeds import tokenize
-from regard.data.media_feeds import CaptionFeed, TranscriptFeed
+from regard.data.media_feeds import MediaTextFeed
 from regard.data.numbers import french
 from regard.data.reader import WIDTH, Hand, ReaderFeed
 from regard.data.text_lines import Report
@@ -139,21 +139,21 @@ def splits_of(recipe: Recipe, report: Report) -> dict[str, DescribedSplit]:
         return _strips(recipe, data)
     if reads == ("picture",) and isinstance(data, ImageData):
         pools: dict[str, Pool[Any]] = {**picture_pools(data, report, told="caption")}
-        return {split: _split(recipe, pool, split, CaptionFeed) for split, pool in pools.items()}
+        return {split: _split(recipe, pool, split) for split, pool in pools.items()}
     if (
         reads == ("sound",)
         and isinstance(data, SoundData | SpokenData)
         and not isinstance(data, PlaceData | SameData)
     ):
         pools = {**sound_pools(data, report, rate=recipe.model.rate, told="text")}
-        return {split: _split(recipe, pool, split, TranscriptFeed) for split, pool in pools.items()}
+        return {split: _split(recipe, pool, split) for split, pool in pools.items()}
     raise RegardError(
         f"data.kind {data.KIND} with model.kind {recipe.kind.name}: a captioner describes pictures (images, strips), a "
         "transcriber recordings (sounds, spoken-digits)"
     )
 
 
-def _split(recipe: Recipe, pool: Pool[Any], split: str, kind: Any) -> DescribedSplit:
+def _split(recipe: Recipe, pool: Pool[Any], split: str) -> DescribedSplit:
     """The samples of a pool; those with very long texts are left out of training."""
     data: Any = recipe.data
 
@@ -165,7 +165,7 @@ def _split(recipe: Recipe, pool: Pool[Any], split: str, kind: Any) -> DescribedS
             too_long(len(pool.told) - len(used.told), recipe.tokens.longest, len(pool.told))
             jitter = data.jitter
         texts = tokenize(used.told, tokenizer)
-        made = kind(used.inputs, texts, rows=recipe.training.batch, seed=recipe.seed, jitter=jitter)
+        made = MediaTextFeed(used.inputs, texts, rows=recipe.training.batch, seed=recipe.seed, jitter=jitter)
         return prefetched(made, used.inputs), len(pool.told) - len(used.told)
 
     def questions() -> Iterator[DescribedBatch]:
