@@ -1,42 +1,10 @@
 """A table of what was measured: for the terminal, and as Markdown."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+from regard.sight.pictures.text_table import TextTable
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Headings and rows of text. The first `names` columns are words, on the left; the others numbers, on the right."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    names: int = 1
-
-    def terminal(self) -> "RichTable":
-        """For a rich console."""
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table as RichTable
-
-        table = RichTable(
-            title=escape(self.title),
-            title_justify="left",
-            title_style="bold",
-            box=box.SIMPLE_HEAD,
-            padding=(0, 0, 0, 1),
-            pad_edge=False,
-        )
-        for number, column in enumerate(self.columns):
-            side: Literal["left", "right"] = "left" if number < self.names else "right"
-            table.add_column(escape(column), justify=side, no_wrap=number > 0)
-        for row in self.rows:
-            table.add_row(*map(escape, row))
-        return table
+class Table(TextTable):
+    """A table of texts that can be written as Markdown too."""
 
     def markdown(self) -> str:
         """As GitHub shows it."""

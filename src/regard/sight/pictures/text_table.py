@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
@@ -59,11 +60,13 @@ class TextTable(Drawing):
             box=SIMPLE_HEAD,
             padding=(0, 0, 0, 1),
             pad_edge=False,
-            title=Text(" · ".join(filter(None, (self.title, self.note))), style="bold"),
+            title=Text(" · ".join(filter(None, (self.title, self.note)))),
             title_justify="left",
+            title_style="bold",
         )
         for number, name in enumerate(self.columns):
-            table.add_column(Text(name), justify="left" if number < self.names else "right")
+            side: Literal["left", "right"] = "left" if number < self.names else "right"
+            table.add_column(Text(name), justify=side, no_wrap=number > 0)
         for row in self.rows:
             table.add_row(*map(Text, row))
         return table
