@@ -13,7 +13,29 @@ from regard.layers.embedding import Positions
 from regard.layers.rotary import angles, numbers, turned, turns
 
 
-class Grid(nn.Module):
+class _GridVectors(nn.Module):
+    """A vector for each place of a grid, added to patches or put beside them."""
+
+    width: int
+
+    def add(self, x: Float[Tensor, "*b n width"], *, rows: int, columns: int) -> Float[Tensor, "*b n width"]:
+        """x + p, for patches in row order."""
+        if x.shape[-2:] != (rows * columns, self.width):
+            raise RegardError(
+                f"a {rows} × {columns} grid of width {self.width} cannot be added to {tuple(x.shape[-2:])}"
+            )
+        return x + self(rows, columns).to(x)
+
+    def concatenate(
+        self, x: Float[Tensor, "*b n d"], *, rows: int, columns: int
+    ) -> Float[Tensor, "*b n d+{self.width}"]:
+        """[x, p], for patches in row order."""
+        if x.shape[-2] != rows * columns:
+            raise RegardError(f"a {rows} × {columns} grid cannot be beside {x.shape[-2]} patches")
+        return torch.cat([x, self(rows, columns).to(x).expand(*x.shape[:-1], -1)], dim=-1)
+
+
+class Grid(_GridVectors):
     """Two positions at once, for images: the vector of the row beside the vector of the column."""
 
     def __init__(self, rows: Positions, columns: Positions) -> None:
@@ -29,18 +51,8 @@ class Grid(nn.Module):
         pair = [repeat(down, "r d -> (r c) d", c=columns), repeat(across, "c d -> (r c) d", r=rows)]
         return torch.cat(pair, dim=-1)
 
-    def add(self, x: Float[Tensor, "*b n width"], *, rows: int, columns: int) -> Float[Tensor, "*b n width"]:
-        """x + p, for patches in row order."""
-        return _added(self, x, rows, columns)
 
-    def concatenate(
-        self, x: Float[Tensor, "*b n d"], *, rows: int, columns: int
-    ) -> Float[Tensor, "*b n d+{self.width}"]:
-        """[x, p], for patches in row order."""
-        return _beside(self, x, rows, columns)
-
-
-class LearnedGrid(nn.Module):
+class LearnedGrid(_GridVectors):
     """A vector for each place of a `rows` × `columns` grid, trained; on another grid, the same surface seen elsewhere.
 
     In between it is interpolated by cubics (Dosovitskiy 2021, section 3.2), so a picture may have any size.
@@ -61,30 +73,6 @@ class LearnedGrid(nn.Module):
         surface = rearrange(self.table, "r c d -> 1 d r c")
         seen = nn.functional.interpolate(surface, (rows, columns), mode="bicubic", align_corners=False)
         return rearrange(seen, "1 d r c -> (r c) d")
-
-    def add(self, x: Float[Tensor, "*b n width"], *, rows: int, columns: int) -> Float[Tensor, "*b n width"]:
-        """x + p, for patches in row order."""
-        return _added(self, x, rows, columns)
-
-    def concatenate(
-        self, x: Float[Tensor, "*b n d"], *, rows: int, columns: int
-    ) -> Float[Tensor, "*b n d+{self.width}"]:
-        """[x, p], for patches in row order."""
-        return _beside(self, x, rows, columns)
-
-
-def _added(grid: Grid | LearnedGrid, x: Tensor, rows: int, columns: int) -> Tensor:
-    if x.shape[-2:] != (rows * columns, grid.width):
-        raise RegardError(
-            f"a {rows} × {columns} grid of width {grid.width} cannot be added to {tuple(x.shape[-2:])}"
-        )
-    return x + grid(rows, columns).to(x)
-
-
-def _beside(grid: Grid | LearnedGrid, x: Tensor, rows: int, columns: int) -> Tensor:
-    if x.shape[-2] != rows * columns:
-        raise RegardError(f"a {rows} × {columns} grid cannot be beside {x.shape[-2]} patches")
-    return torch.cat([x, grid(rows, columns).to(x).expand(*x.shape[:-1], -1)], dim=-1)
 
 
 class GridRotary(nn.Module):
