@@ -209,3 +209,16 @@ def test_a_fusion_may_standardise_what_asks() -> None:
     assert model.first_asks.standardised is not None
     assert model.first_asks.standardised.mean.abs().max() > 0
     assert made(first="sound", second="text", asks="first").first_asks.standardised is None
+
+
+def test_statistics_are_saved_under_the_names_and_shapes_of_earlier_runs() -> None:
+    shapes = {name: tuple(each.shape) for name, each in made(standardise=True).named_buffers()}
+    statistics = {name: shape for name, shape in shapes.items() if name.endswith(("mean", "variance"))}
+    assert statistics == {
+        "first_asks.standardised.mean": (12,),
+        "first_asks.standardised.variance": (12,),
+        "second_asks.standardised.mean": (12,),
+        "second_asks.standardised.variance": (12,),
+        "alike.mean": (2, 12),
+        "alike.variance": (2, 12),
+    }

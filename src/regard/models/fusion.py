@@ -113,65 +113,66 @@ class Asking(nn.Module):
         return Encoded(self.norm(x), asking.lengths).pooled(self.how, self.pooling)
 
 
-class Standardised(nn.Module):
-    """x̂ = (x − μ) / σ for each feature, over all real positions of a batch (Ioffe 2015).
+class RunningStatistics(nn.Module):
+    """x̂ = (x − μ) / σ for each feature (Ioffe 2015): μ and σ² of a batch in training, later the running means of them.
 
-    Before anything is learned, the vectors of all sounds have most in common, and a query that is alike for all of them
-    asks every text for the same. Without this, a sound that asks a text stays at chance for a long time. The mean and the
-    variance are of the batch in training alone; later they are those of training, so an answer does not depend on its company.
+    So an answer does not depend on its company. Subclasses compute what the mean and the variance of a batch are.
     """
 
-    mean: Float[Tensor, " d"]
-    variance: Float[Tensor, " d"]
+    mean: Float[Tensor, "*sets d"]
+    variance: Float[Tensor, "*sets d"]
 
-    def __init__(self, width: int, *, kept: float = 0.9) -> None:
+    def __init__(self, *sizes: int, kept: float = 0.9) -> None:
         super().__init__()
         self.kept = kept  # of μ and σ² at every update
-        self.register_buffer("mean", torch.zeros(width))
-        self.register_buffer("variance", torch.ones(width))
+        self.register_buffer("mean", torch.zeros(sizes))
+        self.register_buffer("variance", torch.ones(sizes))
+
+    def standardise(
+        self, x: Float[Tensor, "*sets n d"], batch: tuple[Tensor, Tensor] | None
+    ) -> Float[Tensor, "*sets n d"]:
+        """x̂ by the mean and the variance of its batch, which go into the running means; None: by those."""
+        mean, variance = (self.mean, self.variance) if batch is None else batch
+        if batch is not None:
+            with torch.no_grad():
+                self.mean.lerp_(mean.to(self.mean.dtype), 1 - self.kept)
+                self.variance.lerp_(variance.to(self.variance.dtype), 1 - self.kept)
+        return (x - mean[..., None, :]) * (variance[..., None, :] + 1e-5).rsqrt()
+
+
+class Standardised(RunningStatistics):
+    """The vectors that ask, standardised over all real positions of a batch.
+
+    Before anything is learned, the vectors of all sounds have most in common, and a query that is alike for all of them
+    asks every text for the same. Without this, a sound that asks a text stays at chance for a long time.
+    """
 
     def forward(self, given: Encoded) -> Encoded:
         """The same positions; padding is 0."""
         real = given.real()[..., None]
         x = torch.where(real, given.vectors, 0.0)
-        mean, variance = self.mean, self.variance
+        batch = None
         if self.training:
             count = given.lengths.sum().clamp_min(1).to(x.dtype)
             mean = x.sum((0, 1)) / count
-            variance = torch.where(real, x - mean, 0.0).square().sum((0, 1)) / count
-            with torch.no_grad():
-                self.mean.lerp_(mean.to(self.mean.dtype), 1 - self.kept)
-                self.variance.lerp_(variance.to(self.variance.dtype), 1 - self.kept)
-        return Encoded(torch.where(real, (x - mean) * (variance + 1e-5).rsqrt(), 0.0), given.lengths)
+            batch = mean, torch.where(real, x - mean, 0.0).square().sum((0, 1)) / count
+        return Encoded(torch.where(real, self.standardise(x, batch), 0.0), given.lengths)
 
 
-class Alike(nn.Module):
+class Alike(RunningStatistics):
     """û ⊙ v̂: whether two vectors are alike is in their product, and hard to find in a sum of maps of each.
 
-    Each number is standardised over the batch, û = (u − μ) / σ (Ioffe 2015), in training alone: what is alike in all
-    pairs says nothing, and without this the vectors soon are all alike. Later μ and σ are those of training, so an
-    answer does not depend on its company.
+    What is alike in all pairs says nothing, and unless both are standardised over the batch, the vectors soon are all alike.
     """
 
-    mean: Float[Tensor, "2 d"]
-    variance: Float[Tensor, "2 d"]
-
-    def __init__(self, width: int, *, kept: float = 0.9) -> None:
-        super().__init__()
-        self.kept = kept  # of μ and σ² at every update
-        self.register_buffer("mean", torch.zeros(2, width))
-        self.register_buffer("variance", torch.ones(2, width))
+    def __init__(self, width: int) -> None:
+        super().__init__(2, width)
 
     def forward(self, u: Float[Tensor, "b d"], v: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
         """How each number of one vector goes with that of the other."""
         both = torch.stack([u, v])
-        mean, variance = self.mean, self.variance
-        if self.training and len(u) > 1:
-            mean, variance = both.mean(1), both.var(1, correction=0)
-            with torch.no_grad():
-                self.mean.lerp_(mean.to(self.mean.dtype), 1 - self.kept)
-                self.variance.lerp_(variance.to(self.variance.dtype), 1 - self.kept)
-        x = (both - mean[:, None]) * (variance[:, None] + 1e-5).rsqrt()
+        several = self.training and len(u) > 1  # one row has no deviation
+        x = self.standardise(both, (both.mean(1), both.var(1, correction=0)) if several else None)
         return x[0] * x[1]
 
 
