@@ -36,6 +36,17 @@ _LARGEST, _PICTURE = 36, 600  # a cell, and all of them together
 _PALE = 0.6  # how dark the darkest grey is
 
 
+def weight_scale(x: float, y: float, tall: float, top: float, size: float) -> list[Mark]:
+    """The scale of the colours of weights, 0 at its foot; its labels are of this size."""
+    ramp = shade(np.linspace(1.0, 0.0, round(2 * tall)))[:, None]
+    return [
+        Pixels(x=x, y=y, width=9, height=tall, pixels=ramp),
+        Box(x=x, y=y, width=9, height=tall, edge=HATCH, thick=0.5),
+        Label(x + 14, y + 5, amount(top), size, FAINT),
+        Label(x + 14, y + tall - 5, "0", size, FAINT),
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class MapLayout:
     """The corner of the first cell, the size of a cell, and what is around them."""
@@ -125,7 +136,11 @@ class Heatmap(Drawing):
             hidden=~self.allowed,
             said=self._said,
         )
-        marks += [*self._labels(layout), cells, *self._scale(layout)]
+        marks += [
+            *self._labels(layout),
+            cells,
+            *weight_scale(*layout.bar, layout.tall, self.top, 0.85 * layout.text),
+        ]
         return page(self.title, marks, layout.width, layout.height)
 
     def terminal(self, *, compact: bool = False) -> RenderableType:
@@ -148,16 +163,6 @@ class Heatmap(Drawing):
             x, y = layout.corner(0, index)
             ink = INK if index < words else FAINT
             yield Label(x + half, y - 7, self.keys[index], layout.text, ink, angle=layout.angle)
-
-    def _scale(self, layout: MapLayout) -> list[Mark]:
-        (x, y), tall, size = layout.bar, layout.tall, 0.85 * layout.text
-        ramp = shade(np.linspace(1.0, 0.0, round(2 * tall)))[:, None]
-        return [
-            Pixels(x=x, y=y, width=9, height=tall, pixels=ramp),
-            Box(x=x, y=y, width=9, height=tall, edge=HATCH, thick=0.5),
-            Label(x + 14, y + 5, amount(self.top), size, FAINT),
-            Label(x + 14, y + tall - 5, "0", size, FAINT),
-        ]
 
 
 def heatmap(

@@ -9,12 +9,12 @@ from jaxtyping import Float, UInt8
 from rich.console import RenderableType
 
 from regard.errors import RegardError
-from regard.sight.pictures.colours import FAINT, HATCH, INK, shade
+from regard.sight.pictures.colours import FAINT, INK, shade
 from regard.sight.pictures.drawable import Photo, Weights, amounts, levels, photo, positive
+from regard.sight.pictures.heatmap import heatmap, weight_scale
 from regard.sight.pictures.png import length
 from regard.sight.pictures.scene import (
     MARGIN,
-    Box,
     Drawing,
     Label,
     Mark,
@@ -64,7 +64,7 @@ class Timeline(Drawing):
         for word, row in zip(self.words, self.weights, strict=True):
             marks += self._row(left, y, word, row, self.top, f"{word}: {amount(row.mean())} on average")
             y += _ROW
-        marks += _scale(left + _WIDE + 16, first, max(y - first, 3 * _ROW), self.top)
+        marks += weight_scale(left + _WIDE + 16, first, max(y - first, 3 * _ROW), self.top, _SMALL)
         if self.pooled is not None:
             y += _GAP
             marks += self._row(
@@ -94,8 +94,6 @@ class Timeline(Drawing):
 
     def terminal(self) -> RenderableType:
         """The rows of words for a rich console."""
-        from regard.sight.pictures.heatmap import heatmap
-
         times = [
             f"{self.seconds * (n + 0.5) / self.weights.shape[1]:.2f}" for n in range(self.weights.shape[1])
         ]
@@ -144,13 +142,3 @@ def timeline(
         title=plain(title, 96),
         note=plain(note, 160),
     )
-
-
-def _scale(x: float, y: float, tall: float, top: float) -> list[Mark]:
-    ramp = shade(np.linspace(1.0, 0.0, round(2 * tall)))[:, None]
-    return [
-        Pixels(x=x, y=y, width=9, height=tall, pixels=ramp),
-        Box(x=x, y=y, width=9, height=tall, edge=HATCH, thick=0.5),
-        Label(x + 14, y + 5, amount(top), _SMALL, FAINT),
-        Label(x + 14, y + tall - 5, "0", _SMALL, FAINT),
-    ]
