@@ -22,8 +22,8 @@ def test_evidence_is_what_float64_weights_give(case: Case, capacity: int) -> Non
     if case.bias == "buckets" and case.dtype in ("bf16", "f16"):
         call.bias.double()  # type: ignore[union-attr]  # a table rounded to half is another table
     summary = evidence.summarise(call, capacity=capacity)
-    keys, top = evidence.top(call, 3, capacity=capacity)
-    cells = evidence.pooled(call, 4, 5, capacity=capacity)
+    keys, top = evidence.answer_to(call, evidence.Ranking(call, 3), capacity)
+    cells = evidence.answer_to(call, evidence.Pooling(call, 4, 5), capacity)
     rows, columns = torch.tensor([10, 0, 3, 4]), torch.tensor([2, 2, 9])
     cut = evidence.rectangle(call, rows, columns, capacity=capacity)
     weights = in_float64(call)

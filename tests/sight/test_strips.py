@@ -32,8 +32,8 @@ def test_peak_memory_is_linear_in_the_length(mask, additive: bool) -> None:  # t
     call = Call(torch.randn(1, HEADS, LENGTH, WIDTH), torch.randn(1, HEADS, LENGTH, WIDTH), mask, **score)
     questions = {
         "summarise": lambda: evidence.summarise(call, capacity=CAPACITY),
-        "top": lambda: evidence.top(call, 4, capacity=CAPACITY),
-        "map": lambda: evidence.pooled(call, 16, 16, capacity=CAPACITY),
+        "top": lambda: evidence.answer_to(call, evidence.Ranking(call, 4), CAPACITY),
+        "map": lambda: evidence.answer_to(call, evidence.Pooling(call, 16, 16), CAPACITY),
         "rectangle": lambda: evidence.rectangle(call, torch.arange(10), torch.arange(10), capacity=CAPACITY),
     }
     whole = HEADS * LENGTH * LENGTH * 4
@@ -77,7 +77,9 @@ def test_bands_of_one_height_are_pooled_like_any_other(capacity: int) -> None:
     call = Call(torch.randn(2, 3, 12, 4).double(), torch.randn(2, 3, 12, 4).double(), causal())
     weights = weigh(call)
     expected = weights.unflatten(-1, (3, 4)).sum(-1).unflatten(-2, (4, 3)).mean(-2)
-    torch.testing.assert_close(evidence.pooled(call, 4, 3, capacity=capacity), expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        evidence.answer_to(call, evidence.Pooling(call, 4, 3), capacity), expected, rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -99,7 +101,8 @@ def test_a_score_that_is_no_number_leaves_none_in_its_row_and_all_in_the_others(
             assert torch.equal(each.isnan(), rows)
         assert torch.equal(summary.received.isnan(), exact.isnan().any(-2))
         assert torch.equal(
-            evidence.pooled(call, 7, 5, capacity=capacity).isnan(), in_cells(exact.isnan(), 7, 5)
+            evidence.answer_to(call, evidence.Pooling(call, 7, 5), capacity).isnan(),
+            in_cells(exact.isnan(), 7, 5),
         )
 
 

@@ -258,18 +258,6 @@ def summarise(call: Call, *, capacity: int | None = None) -> Summary:
     return answer_to(call, Summing(call), capacity)
 
 
-def top(call: Call, count: int, *, capacity: int | None = None) -> Heaviest:
-    """The heaviest keys of each query and their weights."""
-    return answer_to(call, Ranking(call, count), capacity)
-
-
-def pooled(
-    call: Call, height: int, width: int, *, capacity: int | None = None
-) -> Float[Tensor, "*batch h w"]:
-    """The weights, pooled into a small matrix."""
-    return answer_to(call, Pooling(call, height, width), capacity)
-
-
 def rectangle(
     call: Call, queries: Int[Tensor, " r"], keys: Int[Tensor, " c"], *, capacity: int | None = None
 ) -> Float[Tensor, "*batch r c"]:

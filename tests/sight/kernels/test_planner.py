@@ -126,7 +126,7 @@ def test_chosen_heads_and_entries(heads: list[int]) -> None:
 def test_maps_of_any_size(size: tuple[int, int]) -> None:
     call = random_call(causal(), torch.bfloat16)
     within = (min(size[0], LENGTH), min(size[1], LENGTH))
-    close(evidence.pooled(call, *size), pooled_by_hand(written(call), *within))
+    close(evidence.answer_to(call, evidence.Pooling(call, *size)), pooled_by_hand(written(call), *within))
 
 
 @pytest.mark.parametrize("size", [(2, 4), (4, 2), (2, 16)], ids=str)
@@ -134,13 +134,13 @@ def test_maps_of_any_size(size: tuple[int, int]) -> None:
 def test_bands_that_end_where_tiles_do(mask, size: tuple[int, int]) -> None:
     query, key = torch.randn(2, 2, 1, 256, 16).bfloat16()
     call = Call(query, key, mask)
-    close(evidence.pooled(call, *size), pooled_by_hand(written(call), *size))
+    close(evidence.answer_to(call, evidence.Pooling(call, *size)), pooled_by_hand(written(call), *size))
 
 
 def test_bands_of_several_whole_tiles() -> None:
     query, key = torch.randn(2, 1, 1, 768, 16).half()
     call = Call(query, key)
-    close(evidence.pooled(call, 3, 2), pooled_by_hand(written(call), 3, 2))
+    close(evidence.answer_to(call, evidence.Pooling(call, 3, 2)), pooled_by_hand(written(call), 3, 2))
 
 
 @pytest.mark.parametrize("width", [1, 16, 40])
@@ -173,18 +173,20 @@ def test_large_scores_neither_overflow_nor_vanish() -> None:
 def test_keys_of_one_weight_are_all_found() -> None:
     key = torch.randn(1, 1, 1, 16).bfloat16().expand(1, 1, 150, 16)
     call = Call(torch.randn(1, 1, 70, 16).bfloat16(), key)
-    keys, weights = evidence.top(call, 5)
+    keys, weights = evidence.answer_to(call, evidence.Ranking(call, 5))
     assert (keys.sort(-1).values.diff(dim=-1) > 0).all()  # five different ones
     close(weights, torch.full_like(weights, 1 / 150))
 
 
 def test_more_keys_than_there_are() -> None:
     call = random_call(causal(), torch.bfloat16)
-    keys, weights = evidence.top(call, 6)
+    keys, weights = evidence.answer_to(call, evidence.Ranking(call, 6))
     assert (keys[:, :, 0, 1:] == -1).all()
     assert (weights[:, :, 0, 1:] == 0).all()
     assert (keys[:, :, 2].sort(-1).values == torch.tensor([-1, -1, -1, 0, 1, 2])).all()
-    close(evidence.top(call, 100)[1], written(call).topk(100).values)  # too many for the kernel: over strips
+    close(
+        evidence.answer_to(call, evidence.Ranking(call, 100))[1], written(call).topk(100).values
+    )  # too many for the kernel: over strips
 
 
 @pytest.mark.parametrize("poison", [torch.nan, torch.inf, 1e30])
