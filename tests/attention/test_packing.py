@@ -34,7 +34,7 @@ def test_rows_hold_each_sequence_and_zeros_and_the_way_back_is_exact(size: int) 
     assert torch.equal(rows[0, :3], x[:3])
     assert not rows[0, 3:].any()
     assert not rows[2].any()
-    back = packing.in_one_row(rows)
+    back = packing.row_groups.gathered([rows])
     assert torch.equal(back[:9], x[:9])
     assert not back[9:].any()
 
@@ -45,7 +45,7 @@ def test_the_way_there_and_back_has_the_gradient_of_copying(size: int) -> None:
     x = torch.randn(size, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(packing.in_rows, x)
     rows = torch.randn(4, 5, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(packing.in_one_row, rows)
+    assert torch.autograd.gradcheck(lambda x: packing.row_groups.gathered([x]), rows)
 
 
 def test_groups_take_every_sequence_once_and_shorter_ones_have_shorter_rows() -> None:

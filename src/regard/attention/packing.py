@@ -131,10 +131,6 @@ class Packing:
         """Every sequence in a row of its own, filled up with zeros."""
         return self.row_groups.spread(x)[0]
 
-    def in_one_row(self, x: Float[Tensor, "s longest *d"]) -> Float[Tensor, "size *d"]:
-        """Back: the real positions one after another, and zeros for filling."""
-        return self.row_groups.gathered([x])
-
     def in_groups(self, groups: list[list[int]]) -> RowGroups:
         """Sequences in rows as long as the longest of their group."""
         if len(groups) == 1:
