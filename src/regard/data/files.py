@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from regard.data.records import Column, Wanted, read_records
-from regard.data.text_lines import LONGEST, Dealing, Flaw, Policy, Report, dealing, flaw_of, matching
+from regard.data.records import Column, Wanted, first_flaw, read_records
+from regard.data.text_lines import LONGEST, Dealing, Flaw, Policy, Report, dealing, matching
 from regard.errors import RegardError
 
 MAX_BYTES = 512 << 20  # of one file: a picture of 50 megapixels, not compressed at all, takes less
@@ -142,11 +142,8 @@ def _names(folder: str) -> list[str]:
 
 
 def _told(folder: str, file: str, text: str, *, limit: int) -> Told | Flaw:
-    for value, name in ((file, "file"), (text, "text")):
-        if flaw := flaw_of(value, limit=limit):
-            return Flaw(flaw.kind, f"{name}: {flaw.what}")
-        if not value.strip():
-            return Flaw("empty", f"{name}: empty")
+    if flaw := first_flaw((file, text), ("file", "text"), limit):
+        return flaw
     if os.path.isabs(file) or os.path.normpath(file).split(os.sep)[0] == os.pardir:
         return Flaw("outside", f"{file} is not inside the table's folder")
     return Told(os.path.join(folder, file), text)

@@ -174,7 +174,7 @@ HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # a lone surrogate
 _SCALARS = ("null", "bool", "int", "float", "str", "timestamp")
 
 
-class _RefusedError(Exception):
+class _RefusedError(ValueError):
     """What is wrong with a text, without its place."""
 
 
@@ -186,7 +186,7 @@ def parse_json(text: str, where: object, *, finite: bool = True, values: int = M
             raise _RefusedError(f"more than {values:,} values")
         found = json.loads(
             text,
-            object_pairs_hook=_mapping,
+            object_pairs_hook=mapping_once,
             parse_int=_whole,
             parse_float=_finite if finite else float,
             parse_constant=_no_number if finite else float,
@@ -294,7 +294,8 @@ class _Loader(yaml.SafeLoader):
         raise yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)
 
 
-def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def mapping_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The names and values of a JSON object, in which no name may be twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]

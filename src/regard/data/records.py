@@ -368,14 +368,15 @@ def _sound(path: str, wanted: Wanted, dealt: Dealing, limit: int) -> Iterator[Fi
     """The records in which nothing is wrong. An empty field is."""
     names = wanted.names or wanted.usual
     for number, fields in read_records(path, wanted, limit=limit, report=dealt.report):
-        flaw = fields if isinstance(fields, Flaw) else _first_flaw(fields, names, limit)
+        flaw = fields if isinstance(fields, Flaw) else first_flaw(fields, names, limit)
         if flaw is not None:
             dealt.drop(path, number, flaw)
         elif not isinstance(fields, Flaw):
             yield fields
 
 
-def _first_flaw(fields: Fields, names: Sequence[str], limit: int) -> Flaw | None:
+def first_flaw(fields: Fields, names: Sequence[str], limit: int) -> Flaw | None:
+    """What is wrong with the first of some fields that cannot be used; an empty one cannot."""
     for text, name in zip(fields, names, strict=True):
         if flaw := flaw_of(text, limit=limit):
             return Flaw(flaw.kind, f"{name}: {flaw.what}")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from regard.data.given import mapping_once
 from regard.data.records import ROOM, Fields, Note, Wanted, listed, place
 from regard.data.text_lines import Flaw, judged
 from regard.errors import RegardError
@@ -39,18 +40,9 @@ def _parsed(line: str) -> Any:
     if not line.strip():
         return Flaw("empty", "empty")
     try:
-        return json.loads(line, object_pairs_hook=_once)
+        return json.loads(line, object_pairs_hook=mapping_once)
     except (ValueError, RecursionError) as error:
         return Flaw("not JSON", f"not JSON ({str(error).splitlines()[0]})")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{name[:40]!r} is there twice")
-        found[name] = value
-    return found
 
 
 def _flat(value: Mapping[str, Any]) -> dict[str, Any]:
