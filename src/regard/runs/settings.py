@@ -60,6 +60,8 @@ class PairData(_FileData):
     valid: Parallel | Files | None = None
     test: Parallel | Files | None = None
     columns: tuple[str | int, str | int] | None = None  # of source and target; see data/records
+    # Training pairs added for every one that is read, each of two to four of those joined end to end: longer texts.
+    joined: float = limited(0.0, 0, 10)
 
 
 @dataclass(frozen=True, kw_only=True)

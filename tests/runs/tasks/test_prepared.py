@@ -21,6 +21,7 @@ from regard.data.audio import Recording, tone, wav_of
 from regard.data.text_lines import Report
 from regard.runs.recipe import resolve
 from regard.runs.tasks.prepared import summary
+from regard.runs.tasks.translation import pairs_of
 from regard.training.experiment import prepare
 
 
@@ -46,6 +47,25 @@ def test_every_dropped_pair_is_counted_and_the_first_are_named(tmp_path):
     at = lines.index("dropped: 150 (empty: 150)")
     assert lines[at + 1] == f"  {table}:2: target: empty, pair dropped"
     assert len(lines[at + 1 :]) == 5
+
+
+def test_joined_pairs_are_counted_and_made_of_training_pairs_alone(tmp_path):
+    table = tmp_path / "pairs.tsv"
+    table.write_text("".join(f"s{n}\tt{n}\n" for n in range(300)))
+    plain, joined = (prepare(pairs(table, joined=share), Report()) for share in (0.0, 0.5))
+    added = plain.facts["training pairs"] // 2
+    assert joined.facts == {
+        **plain.facts,
+        "training pairs": plain.facts["training pairs"] + added,
+        "of them joined": added,
+    }
+    tokenizer = joined.tokenizers["source"]
+    words = {
+        word
+        for row in range(len(joined.train.sources))
+        for word in tokenizer.decode(joined.train.sources[row]).split()
+    }
+    assert words == {source for source, _ in pairs_of(pairs(table), "train")()}
 
 
 def test_unequal_parallel_files_and_long_lines_are_reported(tmp_path):

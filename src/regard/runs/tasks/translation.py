@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import nn
 
 from regard.data.feeds import PairFeed, tokenize_pairs
+from regard.data.joined_pairs import join_pairs
 from regard.data.numbers import Part, number_pairs
 from regard.data.records import Place, read_pairs
 from regard.data.text_lines import Parallel, Report
@@ -52,16 +53,19 @@ def prepare(
         )
     splits = {split: pairs_of(recipe, split) for split in SPLITS}
     counts, samples = _looked_through(recipe, splits, report)
-    tokenizers = dict(tokenizers) or _trained(recipe, splits["train"])
+    training = _joined(recipe, splits["train"])
+    tokenizers = dict(tokenizers) or _trained(recipe, training)
     source, target = tokenizers["source"], tokenizers.get("target", tokenizers["source"])
     longest = {"train": recipe.tokens.longest, "valid": None}  # what is long is left out of training alone
+    read: dict[Part, Texts] = {"train": training, "valid": splits["valid"]}
     feeds = {
         split: _feed(
-            recipe, splits[split], source, target, longest[split], packed=split == "train" and packs(recipe)
+            recipe, read[split], source, target, longest[split], packed=split == "train" and packs(recipe)
         )
-        for split in ("train", "valid")
+        for split in read
     }
-    left_out = feeds["train"].left_out
+    left_out, total = feeds["train"].left_out, len(feeds["train"].sources)
+    joined = total - counts["train"]
     validated = list(islice(splits["valid"](), recipe.training.decode))
 
     def validate(model: nn.Module) -> list[Metric]:
@@ -85,8 +89,9 @@ def prepare(
         test=test,
         tokenizers=tokenizers,
         facts={
-            "training pairs": counts["train"] - left_out,
-            **too_long(left_out, recipe.tokens.longest, counts["train"]),
+            "training pairs": total - left_out,
+            **({"of them joined": joined} if joined else {}),
+            **too_long(left_out, recipe.tokens.longest, total),
             "validation pairs": counts["valid"],
             "test pairs": counts["test"],
             "vocabulary": source.size if source is target else f"{source.size} + {target.size}",
@@ -142,6 +147,14 @@ def pairs_of(recipe: Recipe, split: Part) -> Texts:
         return iter(pairs)
 
     return texts
+
+
+def _joined(recipe: Recipe, texts: Texts) -> Texts:
+    """The training pairs, with those that `data.joined` asks for."""
+    share = getattr(recipe.data, "joined", 0.0)
+    if not share:
+        return texts
+    return lambda report=None: join_pairs(texts(report), share=share, seed=recipe.seed)
 
 
 def _looked_through(
