@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard import weigh
 from regard.bench.layers import KERNEL
-from regard.bench.lecture_layers import OneHead, PlainStates, lecture_kinds
+from regard.bench.lecture_layers import OneHead, lecture_kinds
 
 KINDS = {kind.name: kind for kind in lecture_kinds()}
 
@@ -61,7 +61,7 @@ def test_one_head_is_attention_written_out(output):
 
 def test_the_recurrent_layer_is_its_equation_step_by_step():
     torch.manual_seed(0)
-    layer = PlainStates(5).double()
+    layer = KINDS["recurrent"].make(7, 5).double()
     w, u = layer.recurrence.weight_ih_l0, layer.recurrence.weight_hh_l0
     x = torch.randn(1, 7, 5, dtype=torch.float64)
     state = torch.zeros(5, dtype=torch.float64)

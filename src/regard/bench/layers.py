@@ -98,7 +98,7 @@ def kinds() -> dict[str, LayerKind]:
         ),
         LayerKind(
             name="recurrent",
-            make=lambda _, d: States(d),
+            make=lambda _, d: States(Recurrence(d, d, cell="lstm")),
             order="n·d²",
             operations=lambda n, d: 16 * n * d * d,  # four gates, each of the input and of the state
             parameter_order="8·d² + 8·d",
@@ -108,11 +108,7 @@ def kinds() -> dict[str, LayerKind]:
         ),
         LayerKind(
             name="convolution",
-            make=lambda _, d: nn.Sequential(
-                Rearrange("b n d -> b d n"),
-                nn.Conv1d(d, d, KERNEL, padding=KERNEL // 2),
-                Rearrange("b d n -> b n d"),
-            ),
+            make=lambda _, d: convolution(d),
             order="k·n·d²",
             operations=lambda n, d: 2 * KERNEL * n * d * d,
             parameter_order="k·d² + d",
@@ -173,16 +169,23 @@ class Mixing(nn.Module):
         return self.attention.output(rearrange(self.mix(*parts), "b h n d -> b n (h d)"))
 
 
-class States(nn.Module):
-    """The states of an LSTM."""
+def convolution(width: int, *, affine: bool = True) -> nn.Module:
+    """A convolution over positions."""
+    layer = nn.Conv1d(width, width, KERNEL, padding=KERNEL // 2, bias=affine)
+    return nn.Sequential(Rearrange("b n d -> b d n"), layer, Rearrange("b d n -> b n d"))
 
-    def __init__(self, width: int) -> None:
+
+class States(nn.Module):
+    """The states of a recurrence, without its last one."""
+
+    def __init__(self, recurrence: nn.Module) -> None:
         super().__init__()
-        self.recurrence = Recurrence(width, width, cell="lstm")
+        self.recurrence = recurrence
 
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
         """One at every position."""
-        return self.recurrence(x)[0]
+        states: Tensor = self.recurrence(x)[0]
+        return states
 
 
 class DenseOverPositions(nn.Module):

@@ -11,13 +11,12 @@
 The orders are the lecture's; `operations` counts all, also A V (L²·d_v) and the projections (L·d·d_k).
 """
 
-from einops.layers.torch import Rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
 from regard.attention.multihead import InProjection
-from regard.bench.layers import KERNEL, DenseOverPositions, LayerKind
+from regard.bench.layers import KERNEL, DenseOverPositions, LayerKind, States, convolution
 
 
 class OneHead(nn.Module):
@@ -33,26 +32,15 @@ class OneHead(nn.Module):
         return self.output(attend(*self.input.together(x)))
 
 
-class PlainStates(nn.Module):
-    """h_i = tanh(W x_i + U h_{i−1}) (Elman 1990)."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.recurrence = nn.RNN(width, width, bias=False, batch_first=True)
-
-    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
-        """The state at every position."""
-        states: Tensor = self.recurrence(x)[0]
-        return states
-
-
 def lecture_kinds() -> list[LayerKind]:
     """The rows of the table, attention for d_k = d and d_k = d/8; the width must divide by 8."""
     return [
         *(_attention(share, output) for share in (1, 8) for output in (False, True)),
         LayerKind(
             name="recurrent",
-            make=lambda _, d: PlainStates(d),
+            make=lambda _, d: States(
+                nn.RNN(d, d, bias=False, batch_first=True)
+            ),  # tanh(W x + U h), Elman 1990
             order="L·d·d_v",
             operations=lambda n, d: 4 * n * d * d,
             parameter_order="d·d_v + d_v²",
@@ -62,11 +50,7 @@ def lecture_kinds() -> list[LayerKind]:
         ),
         LayerKind(
             name=f"convolution, k = {KERNEL}",
-            make=lambda _, d: nn.Sequential(
-                Rearrange("b n d -> b d n"),
-                nn.Conv1d(d, d, KERNEL, padding=KERNEL // 2, bias=False),
-                Rearrange("b d n -> b n d"),
-            ),
+            make=lambda _, d: convolution(d, affine=False),
             order="L·k·d·d_v",
             operations=lambda n, d: 2 * KERNEL * n * d * d,
             parameter_order="k·d·d_v",
