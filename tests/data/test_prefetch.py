@@ -1,4 +1,5 @@
 import threading
+from contextlib import closing
 from itertools import islice
 
 import pytest
@@ -48,7 +49,7 @@ def asked(
 @pytest.mark.parametrize("workers", [1, 3])
 def test_contents_and_order_are_those_of_the_feed(options, workers):
     counted = Counted()
-    with Prefetch(counted, workers=workers) as ahead:
+    with closing(Prefetch(counted, workers=workers)) as ahead:
         assert isinstance(ahead, Feed)
         ours = [*asked(ahead, count=25, **options)]
     theirs = [*asked(Counted(), count=25, **options)]
@@ -61,7 +62,7 @@ def test_contents_and_order_are_those_of_the_feed(options, workers):
 @pytest.mark.parametrize("rows", [8, 1])
 def test_all_but_the_first_are_made_by_others_and_once(rows):
     counted = Counted(rows=rows)
-    with Prefetch(counted, workers=2, depth=3) as ahead:
+    with closing(Prefetch(counted, workers=2, depth=3)) as ahead:
         count = len([*asked(ahead, count=20)])
     assert counted.here == 1
     assert len(set(counted.made)) == len(counted.made)
@@ -70,7 +71,7 @@ def test_all_but_the_first_are_made_by_others_and_once(rows):
 
 def test_the_parts_of_an_update_are_made_ahead_too():
     counted = Counted()
-    with Prefetch(counted, workers=2, depth=4) as ahead:
+    with closing(Prefetch(counted, workers=2, depth=4)) as ahead:
         [*asked(ahead, count=14, parts=2)]
     # The first of each; and the last batch of an epoch has two rows, of which one each is asked for.
     assert counted.here <= 2 + 2 * 2 + 2
@@ -78,7 +79,7 @@ def test_the_parts_of_an_update_are_made_ahead_too():
 
 def test_what_was_not_foreseen_is_made_when_it_is_asked_for():
     counted = Counted()
-    with Prefetch(counted, workers=2) as ahead:
+    with closing(Prefetch(counted, workers=2)) as ahead:
         ahead.order(0)
         assert ahead.batch([3, 1, 4]).labels.tolist() == [3, 1, 4]
         order = ahead.order(0)
@@ -94,7 +95,7 @@ def test_what_was_not_foreseen_is_made_when_it_is_asked_for():
 
 
 def test_no_more_wait_than_the_depth_says():
-    with Prefetch(Counted(), workers=2, depth=2) as ahead:
+    with closing(Prefetch(Counted(), workers=2, depth=2)) as ahead:
         order = ahead.order(0)
         for samples in order:
             ahead.batch(samples)
@@ -104,7 +105,7 @@ def test_no_more_wait_than_the_depth_says():
 def test_an_error_comes_when_its_batch_is_asked_for():
     order = Counted().order(0)
     broken = order[3][0]
-    with Prefetch(Counted(broken), workers=2) as ahead:
+    with closing(Prefetch(Counted(broken), workers=2)) as ahead:
         ahead.order(0)
         for position in range(3):
             ahead.batch(order[position])
@@ -115,7 +116,7 @@ def test_an_error_comes_when_its_batch_is_asked_for():
 
 def test_validation_goes_through_it_as_well():
     counted = Counted()
-    with Prefetch(counted, workers=2) as ahead:
+    with closing(Prefetch(counted, workers=2)) as ahead:
         for _ in range(3):
             labels = torch.cat([batch.labels for batch in each_once(ahead)])
             assert sorted(labels.tolist()) == [*range(50)]
@@ -124,7 +125,7 @@ def test_validation_goes_through_it_as_well():
 
 def test_closing_leaves_no_threads():
     before = threading.active_count()
-    with Prefetch(Counted(), workers=3) as ahead:
+    with closing(Prefetch(Counted(), workers=3)) as ahead:
         [*asked(ahead, count=5)]
         assert threading.active_count() > before
     assert threading.active_count() == before

@@ -9,7 +9,6 @@ prefetched is made on request.
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from types import TracebackType
 from typing import Generic, NamedTuple
 
 from regard.data.batches import AnyBatch, Feed
@@ -34,8 +33,8 @@ class _Place(NamedTuple):
 class Prefetch(Generic[AnyBatch]):
     """A feed whose next batches are made ahead of use, in order.
 
-    Each worker makes one batch at a time, and at most `depth` batches wait. For use by one
-    thread; `close` it, or use it in a `with`, to stop what is still being prepared.
+    Each worker makes one batch at a time, and at most `depth` batches wait. For use by one thread; `close` it to stop
+    what is still being prepared.
     """
 
     def __init__(self, feed: Feed[AnyBatch], *, workers: int = 2, depth: int | None = None) -> None:
@@ -70,14 +69,6 @@ class Prefetch(Generic[AnyBatch]):
         """Prepare nothing more."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._waiting.clear()
-
-    def __enter__(self) -> "Prefetch[AnyBatch]":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _order(self, epoch: int) -> Sequence[Sequence[int]]:
         if epoch not in self._orders:
