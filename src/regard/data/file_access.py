@@ -19,6 +19,7 @@ import socket
 import stat
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -114,6 +115,18 @@ class Unpacked:
         if self._zipped:
             check_growth(self._path, self._packed, self.count)
         return data
+
+
+@contextmanager
+def unpacking(path: PathName) -> Iterator[Unpacked]:
+    """A regular file to be read piece by piece, unpacked where it is gzip; broken ones are refused by name."""
+    try:
+        with opened(path) as file:
+            yield Unpacked(path, file)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise RegardError(f"{path}: broken gzip file ({error}): fetch or pack it again") from None
+    except OSError as error:
+        raise RegardError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def _stay(path: PathName, folder: PathName) -> None:

@@ -1,10 +1,8 @@
 """IDX files, in which the MNIST family comes: a few bytes of header, then the numbers (LeCun 1998)."""
 
-import gzip
 import math
 import os
 import struct
-import zlib
 from typing import Literal
 
 import numpy as np
@@ -13,7 +11,7 @@ from jaxtyping import Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.file_access import Unpacked, opened
+from regard.data.file_access import Unpacked, unpacking
 from regard.errors import RegardError
 
 MAX_BYTES = 4 << 30
@@ -22,13 +20,8 @@ _NAMES = {"train": "train", "test": "t10k"}
 
 def read_idx(path: str) -> NDArray[np.uint8]:
     """The array in a file, gzip or plain. Only bytes are read: no set of pictures has anything else."""
-    try:
-        with opened(path) as file:
-            return _array(path, Unpacked(path, file))
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise RegardError(f"{path}: broken gzip file ({error}): fetch it again") from None
-    except OSError as error:
-        raise RegardError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with unpacking(path) as file:
+        return _array(path, file)
 
 
 def read_idx_pair(images: str, labels: str) -> tuple[UInt8[Tensor, "n 1 height width"], Int[Tensor, " n"]]:

@@ -6,16 +6,14 @@ files are read as one: a list of them, or a pattern such as `part-*.tsv`, in alp
 """
 
 import glob
-import gzip
 import os
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal
 
-from regard.data.file_access import Unpacked, opened
+from regard.data.file_access import unpacking
 from regard.data.given import HALF_CHARACTER
 from regard.errors import RegardError
 
@@ -184,18 +182,13 @@ def _split(path: str, bound: int) -> Iterator[bytes]:
 
 def _pieces(path: str) -> Iterator[bytes]:
     """The bytes of a file, unpacked where it is gzip."""
-    try:
-        with opened(path) as file:
-            unpacked, first = Unpacked(path, file), True
-            while piece := unpacked.read(_PIECE):
-                if first:
-                    _refuse_binary(path, piece)
-                    first = False
-                yield piece
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise RegardError(f"{path}: broken gzip file ({error}): fetch or pack it again") from None
-    except OSError as error:
-        raise RegardError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with unpacking(path) as file:
+        first = True
+        while piece := file.read(_PIECE):
+            if first:
+                _refuse_binary(path, piece)
+                first = False
+            yield piece
 
 
 def _refuse_binary(path: str, piece: bytes) -> None:
