@@ -1,19 +1,22 @@
 """Recipes: found, changed, checked, and where their relative paths start."""
 
 import shutil
+import warnings
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
-from runs.small import classification, language, numbers, trained, write_table, write_text
+from runs.small import classification, counter, language, numbers, trained, write_table, write_text
 
 from regard import RegardError, RegardWarning
+from regard.cli import main
 from regard.models.recurrent import RecurrentConfig
 from regard.models.transformer import base
 from regard.runs.evaluation import evaluate_run
 from regard.runs.folder import RunFolder
+from regard.runs.load import load
 from regard.runs.recipe import build, describe, find, parse, place, plain, resolve, shipped, written
 from regard.runs.tasks.prepared import anchored, located, recorded
 from regard.training.experiment import resume
@@ -231,6 +234,53 @@ def test_a_value_is_read_under_its_old_name_too(old: str, new: str) -> None:
     with pytest.warns(RegardWarning, match=r"training.replay is called training.cuda_graphs now"):
         recipe = find("numbers", [f"training.replay={old}"])
     assert recipe.training.cuda_graphs == new
+
+
+@pytest.fixture(scope="module")
+def of_old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with settings under the names they once had: those of the model are in config.json too."""
+    run = trained(counter(), tmp_path_factory.mktemp("old") / "run")
+    for path in (run / "recipe.yaml", run / "config.json"):
+        names = path.read_text().replace("learning_rate:", "rate:").replace("hidden_width", "inner")
+        path.write_text(names)
+    RunFolder(run).accept()
+    return run
+
+
+RENAMED = [
+    "model.inner is called model.hidden_width now",
+    "training.rate is called training.learning_rate now",
+]
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "classify {run} 1720213486",
+        "evaluate {run}",
+        "info {run}",
+        "resume {run}",
+        "export {run} --to int8 --out {new}",
+    ],
+)
+def test_a_command_names_each_setting_of_old_that_a_run_has_once(
+    capsys: pytest.CaptureFixture[str], of_old: Path, tmp_path: Path, verb: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(verb.format(run=of_old, new=tmp_path / "new").split())
+    said = capsys.readouterr().err
+    assert ended.value.code == 0, said
+    assert [line for line in said.splitlines() if "is called" in line] == [
+        f"regard: {each}" for each in RENAMED
+    ]
+
+
+def test_loading_a_run_names_each_setting_of_old_once(of_old: Path) -> None:
+    for use in (load, evaluate_run):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("default")  # a text once a line of the caller's, as Python does by itself
+            use(of_old, device="cpu")
+        assert [str(each.message) for each in warned] == RENAMED
 
 
 @dataclass(frozen=True, kw_only=True)

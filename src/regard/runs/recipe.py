@@ -144,11 +144,15 @@ def resolve(values: dict[str, Any], kinds: Sequence[Kind] = ()) -> Recipe:
 
 def config_of(values: object, kinds: Sequence[Kind], *, where: str) -> Any:
     """The config of a model, of the kind that its `kind` names."""
+    name = values.get("kind") if isinstance(values, dict) else None
+    kind = next((each for each in kinds if each.name == name), None)
+    if isinstance(values, dict) and kind is not None:
+        # A run has it in recipe.yaml and in config.json: the same words for both, so that they are said once.
+        values = _renamed(kind.config, values, "model")
     try:
-        return build_one([each.config for each in kinds], values, where=where)
+        return _one_of(tuple(each.config for each in kinds), values, where)
     except RegardError as error:
-        name = values.get("kind") if isinstance(values, dict) else None
-        if isinstance(name, str) and all(name != each.name for each in kinds):
+        if isinstance(name, str) and kind is None:
             raise RegardError(
                 f"{error}; for a kind of your own give its file, --kind FILE.py, or in Python kinds=[KIND]"
             ) from None
@@ -191,11 +195,6 @@ _SHOWN = 200  # characters of a wrong value in a message
 def build(kind: type[Made], values: object, *, where: str = "") -> Made:
     """An instance of a dataclass from a mapping; `where` is its place in the recipe, such as `model`."""
     return _convert(kind, values, where)
-
-
-def build_one(kinds: Sequence[type], values: object, *, where: str) -> Any:
-    """An instance of one of these dataclasses, chosen by the `kind` in the mapping."""
-    return _one_of(tuple(kinds), values, where)
 
 
 def plain(value: object) -> Any:
