@@ -13,7 +13,7 @@ from regard.errors import RegardError
 from regard.layers.convolution import ConvolutionalFeatures
 from regard.models.kind import Kind
 from regard.models.layout import pictures
-from regard.models.mixup import MixedLabelling
+from regard.models.mixup import MixedLabelling, check_classes
 from regard.models.seeing import centred
 
 
@@ -35,10 +35,7 @@ class ConvolutionConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        if self.classes < 1 or self.mixup < 0:
-            raise RegardError(
-                f"classes={self.classes}, mixup={self.mixup}: at least 1 class, and a mixup of at least 0"
-            )
+        check_classes(self.classes, self.mixup)
         for name in ("dropout", "stochastic_depth"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise RegardError(f"{name}={getattr(self, name)}: from 0 to below 1")

@@ -10,11 +10,10 @@ from regard.attention.masks import lengths
 from regard.attention.multihead import glorot
 from regard.data.batches import Sounds
 from regard.data.given import configured
-from regard.errors import RegardError
 from regard.layers.frames import Frames, Spectrum
 from regard.models.kind import Kind
 from regard.models.layout import Encoded, recordings, through
-from regard.models.mixup import MixedLabelling
+from regard.models.mixup import MixedLabelling, check_classes
 from regard.models.stack import StackConfig, encoder_blocks, last_norm, position_vectors, questions
 
 
@@ -91,10 +90,7 @@ class HearingConfig(SoundStackConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.classes < 1 or self.mixup < 0:
-            raise RegardError(
-                f"classes={self.classes}, mixup={self.mixup}: at least 1 class, and a mixup of at least 0"
-            )
+        check_classes(self.classes, self.mixup)
 
 
 def pico() -> HearingConfig:

@@ -53,6 +53,12 @@ def mixed(batch: Labelled[Blending], alpha: float) -> Mixed[Blending]:
     return Mixed(batch.inputs.blended(share, partner), batch.labels, batch.labels[partner], share)
 
 
+def check_classes(classes: int, mixup: float) -> None:
+    """Refuse the settings of a classifier that cannot be."""
+    if classes < 1 or mixup < 0:
+        raise RegardError(f"classes={classes}, mixup={mixup}: at least 1 class, and a mixup of at least 0")
+
+
 class MixedLabelling(Labelling[Blending]):
     """p(class | input), learned from mixed inputs if there is mixup."""
 

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from regard.attention.multihead import glorot
 from regard.data.batches import Images
 from regard.data.given import configured
-from regard.errors import RegardError
 from regard.models.kind import Kind
-from regard.models.mixup import MixedLabelling
+from regard.models.mixup import MixedLabelling, check_classes
 from regard.models.seeing import PictureEncoder, PictureStackConfig
 from regard.models.stack import questions
 
@@ -30,10 +29,7 @@ class VisionConfig(PictureStackConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.classes < 1 or self.mixup < 0:
-            raise RegardError(
-                f"classes={self.classes}, mixup={self.mixup}: at least 1 class, and a mixup of at least 0"
-            )
+        check_classes(self.classes, self.mixup)
 
 
 def pico() -> VisionConfig:
