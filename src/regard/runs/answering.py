@@ -1,6 +1,6 @@
 """Trained models with their tokenizers and labels: what `regard.load` returns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -207,33 +207,16 @@ class TextGenerator(Loaded):
 
     def generate(self, prompts: Sequence[str], *, seed: int = 0, **changes: Any) -> list[str]:
         """What follows each prompt. `tokens=200`, `temperature=0.8`, `top_k=20`, `top_p=0.9` as in `Decoding`."""
-        settings = with_changes(self.decoding, changes, where="generate")
-        found = sample(
-            self.model,
-            self.prompts(prompts),
-            limits=settings.tokens,
-            seed=seed,
-            temperature=settings.temperature,
-            top_k=settings.top_k or None,
-            top_p=settings.top_p,
-        )
+        found = sample(self.model, self.prompts(prompts), seed=seed, **self._sampling(changes))
         return [self.tokenizer.decode(one.tokens) for one in found]
 
     def stream(self, prompt: str, *, seed: int = 0, **changes: Any) -> Iterator[str]:
         """What follows a prompt, piece by piece as it is drawn; a letter of several bytes comes when it is whole."""
-        settings = with_changes(self.decoding, changes, where="generate")
+        settings = self._sampling(changes)
         instance("prompt", prompt, str, "give one text")
         tokens: list[int] = []
         said = ""
-        for token in stream(
-            self.model,
-            self.prompts([prompt]),
-            limits=settings.tokens,
-            seed=seed,
-            temperature=settings.temperature,
-            top_k=settings.top_k or None,
-            top_p=settings.top_p,
-        ):
+        for token in stream(self.model, self.prompts([prompt]), seed=seed, **settings):
             tokens.append(token)
             text = self.tokenizer.decode(tokens)
             if text.endswith("�"):
@@ -241,6 +224,16 @@ class TextGenerator(Loaded):
             if len(text) > len(said):
                 yield text[len(said) :]
                 said = text
+
+    def _sampling(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """How tokens are drawn."""
+        settings = with_changes(self.decoding, changes, where="generate")
+        return {
+            "limits": settings.tokens,
+            "temperature": settings.temperature,
+            "top_k": settings.top_k or None,
+            "top_p": settings.top_p,
+        }
 
     def score(self, texts: Sequence[str]) -> list[float]:  # type: ignore[override]
         """The log-probability of each text, given what texts of training begin with."""
