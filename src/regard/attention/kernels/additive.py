@@ -18,15 +18,9 @@ from regard.attention.kernels.additive_fused import obstacle
 _TILE = 1 << 17  # numbers in a tile: half a megabyte of float32, which stays in the cache of a core
 
 
-def additive_scores(
-    query: Float[Tensor, "n q r"], key: Float[Tensor, "n k r"], vector: Float[Tensor, "n r"]
-) -> Float[Tensor, "n q k"]:
-    """The scores of mapped queries and keys. Differentiable once."""
-    return _scores(query, key, vector)
-
-
 @torch.library.custom_op("regard::additive_scores", mutates_args=())
-def _scores(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
+def additive_scores(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
+    """[n, q, k], from mapped queries [n, q, r] and keys [n, k, r] and vectors [n, r]. Differentiable once."""
     if _on_gpu(query, key):
         from regard.attention.kernels import additive_launch
         from regard.attention.kernels.additive_problem import Problem
@@ -82,7 +76,7 @@ def _tiles(query: Tensor, key: Tensor) -> Iterator[tuple[slice, slice, slice]]:
         yield tuple(slice(a, a + step) for a, step in zip(starts, reversed(steps), strict=True))  # type: ignore[misc]
 
 
-@_scores.register_fake
+@additive_scores.register_fake
 def _(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
     return query.new_empty(*query.shape[:2], key.shape[1])
 
@@ -100,7 +94,7 @@ def _differentiate(ctx, grad):  # type: ignore[no-untyped-def]
     return _backward(grad.contiguous(), *ctx.saved_tensors)
 
 
-_scores.register_autograd(_differentiate, setup_context=_remember)
+additive_scores.register_autograd(_differentiate, setup_context=_remember)
 
 
 def scores_of(
