@@ -114,7 +114,7 @@ def listed(given: Any, what: str) -> Any:
     if (
         isinstance(given, Sequence | np.ndarray | Tensor)
         and not isinstance(given, str | bytes)
-        and _has_axes(given)
+        and getattr(given, "ndim", 1) > 0
     ):
         return given
     if isinstance(given, str | bytes) or hasattr(given, "__fspath__"):
@@ -122,10 +122,6 @@ def listed(given: Any, what: str) -> Any:
             f"a list of {what}s is wanted, not one {what}: put it in brackets, [{shown(str(given))}]"
         )
     raise RegardError(f"a list of {what}s is wanted, not {shown(given)}")
-
-
-def _has_axes(given: Any) -> bool:
-    return getattr(given, "ndim", 1) > 0
 
 
 def texts_of(given: Any, what: str = "text") -> list[str]:

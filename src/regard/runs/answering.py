@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batches import END, START, Batch, Pairs, Sequences
-from regard.data.given import instance, texts_of, whole
+from regard.data.given import instance, listed, texts_of, whole
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.beam import beam
 from regard.decoding.decode import Limits, greedy
@@ -17,7 +17,7 @@ from regard.decoding.sampling import sample, stream
 from regard.errors import RegardError
 from regard.models.kind import Kind, Verb
 from regard.models.optimise import device_of
-from regard.runs.inputs import Picture, Reader, Sound, TextReader, several
+from regard.runs.inputs import Picture, Reader, Sound, TextReader
 from regard.runs.recipe import with_changes
 from regard.runs.settings import Decoding
 
@@ -260,7 +260,7 @@ class Labeller(Loaded):
     def probabilities(self, inputs: Sequence[Any]) -> list[dict[str, float]]:
         """How likely each class is, by its name."""
         found = []
-        for start in range(0, len(several(inputs, self.reader.what)), ROWS_CLASSIFIED):
+        for start in range(0, len(listed(inputs, self.reader.what)), ROWS_CLASSIFIED):
             batch = self.reader.batch(inputs[start : start + ROWS_CLASSIFIED]).to(self.device)
             with torch.no_grad():
                 likely = self.model.predict(batch).exp()
@@ -287,14 +287,14 @@ class MediaDescriber(Loaded):
         decoding = with_changes(self.decoding, changes, where="hypotheses")
         whole("count", count, least=1)
         found = []
-        for start in range(0, len(several(inputs, self.reader.what)), ROWS):
+        for start in range(0, len(listed(inputs, self.reader.what)), ROWS):
             source = self.reader.batch(inputs[start : start + ROWS]).to(self.device)
             found += answers(self.model, source, self.tokenizer, decoding, count=count)
         return found
 
     def score(self, inputs: Sequence[Any], texts: Sequence[str]) -> list[float]:  # type: ignore[override]
         """The log-probability of each text for its input."""
-        if len(several(inputs, self.reader.what)) != len(several(texts, "text")):
+        if len(listed(inputs, self.reader.what)) != len(listed(texts, "text")):
             raise RegardError(f"{len(inputs)} inputs but {len(texts)} texts")
         scores: list[float] = []
         for start in range(0, len(inputs), ROWS):

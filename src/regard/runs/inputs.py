@@ -67,7 +67,7 @@ class PictureReader:
 
     def batch(self, given: Sequence[Picture]) -> Images:
         """These pictures."""
-        return Images(torch.stack([self.read(each) for each in several(given, self.what)]))
+        return Images(torch.stack([self.read(each) for each in listed(given, self.what)]))
 
     def read(self, picture: Picture) -> Tensor:
         """One of them, [channels, height, width]."""
@@ -90,7 +90,7 @@ class SoundReader:
 
     def batch(self, given: Sequence[Sound]) -> Sounds:
         """These recordings."""
-        return together([self.read(each) for each in several(given, self.what)])
+        return together([self.read(each) for each in listed(given, self.what)])
 
     def read(self, sound: Sound) -> Tensor:
         """The samples of one of them."""
@@ -114,16 +114,10 @@ class PairReader:
 
     def batch(self, given: Sequence[Any]) -> Both[Batch, Batch]:
         """These pairs."""
-        if not all(isinstance(each, tuple | list) and len(each) == 2 for each in several(given, self.what)):
+        if not all(isinstance(each, tuple | list) and len(each) == 2 for each in listed(given, self.what)):
             raise RegardError(
                 f"pairs are wanted, of a {self.first.what} and a {self.second.what}: [(…, …), …]"
             )
         return Both(
             self.first.batch([each[0] for each in given]), self.second.batch([each[1] for each in given])
         )
-
-
-def several(given: Any, what: str) -> Sequence[Any]:
-    """What was given, if it is a list: one text alone would be taken for a list of letters."""
-    several: Sequence[Any] = listed(given, what)
-    return several
