@@ -47,14 +47,13 @@ def contest(
     setting: Setting,
     *,
     ours: str = "regard",
-    rounds: int | None = None,
     tokens: int | None = None,
 ) -> list[Row]:
     """All contenders at one task, and ratios to `ours`. `tokens` is the work of one run."""
     timers = {
         name: each.timed or partial(once, each.run, setting.device) for name, each in contenders.items()
     }
-    times = sample(timers, rounds or setting.rounds)
+    times = sample(timers, setting.rounds)
     rows = []
     for name, each in contenders.items():
         ratios = [theirs / own for theirs, own in zip(times[name], times[ours], strict=True)]
