@@ -142,6 +142,10 @@ def test_the_report_counts_what_was_replaced_and_what_was_not(monkeypatch: pytes
     assert "Embedding: a table that is read, not multiplied" in said
     fused = sum(isinstance(part, FusedResidual) for part in model.modules())
     assert f"replaced  {fused:>3} Residual → FusedResidual" in said or not fused
+    assert model.optimised == report
+    numbers = [(line.split()[0], int(line.split()[1])) for line in said.splitlines()[1:]]
+    replaced, kept = (sum(count for what, count in numbers if what == word) for word in ("replaced", "kept"))
+    assert report.line() == f"{report.summary}; {replaced} modules replaced, {kept} kept"
     monkeypatch.setattr("regard.models.optimise.kernels", lambda: None)
     model, report = optimise(transformer(norm="after"))
     assert "the C kernels are not built: install a C compiler" in str(report)
@@ -237,8 +241,8 @@ def test_a_model_is_optimised_for_inference_once() -> None:
     for again in ({"precision": "float32"}, {"for_": "training", "precision": "bf16"}):
         with pytest.raises(RegardError, match=r"optimised for inference already.*Int8Linear.*optimise=False"):
             optimise(model, **again)
-    assert model.optimised.startswith("optimised for inference: int8")
-    assert restore(model).optimised.startswith("optimised for inference: int8")
+    assert model.optimised.summary.startswith("optimised for inference: int8")
+    assert restore(model).optimised.summary.startswith("optimised for inference: int8")
 
 
 def test_a_refused_model_is_left_as_it_was() -> None:

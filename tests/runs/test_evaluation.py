@@ -48,15 +48,24 @@ def test_every_layout_gives_the_same_metrics(run, tmp_path, layout):
             evaluate_run(run, on=path, device="cpu")
 
 
-def test_how_the_model_is_optimised_and_which_columns_were_read_is_said(run, tmp_path):
+def test_which_columns_were_read_is_said_and_the_run_is_shown_before_it_answers(run, tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_text("source,target\none,un\n ,deux\n")
     heard: list[str] = []
     with pytest.raises(RegardError, match="source: empty, stopped there"):
         evaluate_run(run, on=str(path), device="cpu", say=heard.append)
     path.write_text("source,target\none,un\n")
-    evaluate_run(run, on=str(path), device="cpu", say=heard.append)
-    assert heard.pop(0).startswith("optimised for inference: float32")
+    shown: list[str] = []
+    evaluate_run(
+        run,
+        on=str(path),
+        device="cpu",
+        say=heard.append,
+        on_load=lambda loaded: shown.append(f"{loaded.model.optimised.summary} {len(heard)}"),
+    )
+    assert len(shown) == 1
+    assert shown[0].startswith("optimised for inference: float32")
+    assert shown[0].endswith(" 0")
     assert heard == [f"{path}: columns 'source' and 'target'; the first line is a header"]
 
 
@@ -89,4 +98,4 @@ def test_a_classifier_is_evaluated_on_other_columns_and_reads_the_file_once(tmp_
     on = str(tmp_path / "other.csv")
     metrics = evaluate_run(folder, on=on, columns=["review", "class"], device="cpu", say=heard.append)
     assert {metric.name for metric in metrics} == {"loss", "perplexity", "accuracy"}
-    assert heard[1:] == [f"{on}: columns 'review' and 'class'; the first line is a header"]
+    assert heard == [f"{on}: columns 'review' and 'class'; the first line is a header"]

@@ -13,6 +13,7 @@ from regard.cli.texts import (
     Precision,
     Run,
     Threads,
+    WithReport,
     incoming,
     load_as,
     one_line,
@@ -65,10 +66,11 @@ def _describing(verb: str, about: str, kind_of_files: Any) -> Callable[..., None
         picture: Drawing = None,
         precision: Precision = None,
         threads: Threads = None,
+        report: WithReport = False,
         device: Device = None,
         kind: OwnKinds = None,
     ) -> None:
-        describer: MediaDescriber = load_as(verb, run, device, precision, threads, kinds=kind)
+        describer: MediaDescriber = load_as(verb, run, device, precision, threads, kind, report)
         changes = {} if beam is None else {"beam": beam}
         if picture is not None:
             only_one(files)

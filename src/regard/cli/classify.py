@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, OwnKinds, Run, incoming, load_as, only_one, out_as_json, pairs, say
+from regard.cli.texts import (
+    Device,
+    OwnKinds,
+    Run,
+    WithReport,
+    incoming,
+    load_as,
+    only_one,
+    out_as_json,
+    pairs,
+    say,
+)
 
 if TYPE_CHECKING:
     from regard.runs.answering import Labeller
@@ -38,6 +49,7 @@ def classify(
     picture: Annotated[
         Path | None, typer.Option(help="Draw where the model looked (.png or .svg); for one file.")
     ] = None,
+    report: WithReport = False,
     device: Device = None,
     kind: OwnKinds = None,
 ) -> None:
@@ -45,7 +57,7 @@ def classify(
 
     In a terminal the likeliest classes are shown with bars; elsewhere the likeliest alone is printed.
     """
-    labeller: Labeller = load_as("classify", run, device, kinds=kind)
+    labeller: Labeller = load_as("classify", run, device, kinds=kind, report=report)
     what, second = labeller.reader.what, getattr(getattr(labeller.reader, "second", None), "what", "")
     if picture is not None:
         only_one(texts, 2 if what == "pair" else 1)

@@ -1,11 +1,23 @@
 """`regard evaluate`: how good a run is."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from regard.cli.texts import Compile, Device, OwnKinds, Precision, Run, Threads, own_kinds, say
+from regard.cli.texts import (
+    Compile,
+    Device,
+    OwnKinds,
+    Precision,
+    Run,
+    Threads,
+    WithReport,
+    own_kinds,
+    say,
+    tell_optimised,
+)
 
 EXAMPLES = """
 regard evaluate runs/numbers
@@ -44,6 +56,7 @@ def evaluate(
     precision: Precision = None,
     threads: Threads = None,
     compile: Compile = False,
+    report: WithReport = False,
     device: Device = None,
     kind: OwnKinds = None,
 ) -> None:
@@ -64,6 +77,7 @@ def evaluate(
         threads=threads,
         answers=answers,
         say=say,
+        on_load=partial(tell_optimised, report=report),
         kinds=own_kinds(kind),
         **changes,
     )

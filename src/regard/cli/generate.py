@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Compile, Device, OwnKinds, Precision, Run, Threads, load_as, out_as_json
+from regard.cli.texts import (
+    Compile,
+    Device,
+    OwnKinds,
+    Precision,
+    Run,
+    Threads,
+    WithReport,
+    load_as,
+    out_as_json,
+)
 
 EXAMPLES = """
 regard generate runs/shakespeare
@@ -36,11 +46,12 @@ def generate(
     precision: Precision = None,
     threads: Threads = None,
     compile: Compile = False,
+    report: WithReport = False,
     device: Device = None,
     kind: OwnKinds = None,
 ) -> None:
     """Continue a text. A single continuation is printed while it is sampled."""
-    generator = load_as("generate", run, device, precision, threads, kind)
+    generator = load_as("generate", run, device, precision, threads, kind, report)
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     changes = {name: value for name, value in given.items() if value is not None}
     if count == 1 and not json:

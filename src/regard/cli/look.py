@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.texts import Device, OwnKinds, own_kinds, pairs, run_folders, say
+from regard.cli.texts import Device, OwnKinds, WithReport, own_kinds, pairs, run_folders, say, tell_optimised
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def look(
     svg: Annotated[Path | None, typer.Option(help="The same, as vectors.", show_default=False)] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+    report: WithReport = False,
     device: Device = None,
     kind: OwnKinds = None,
 ) -> None:
@@ -87,6 +88,7 @@ def look(
             tokens=tokens,
             device=device,
             kinds=kind,
+            report=report,
         )
     )
     if png is not None or svg is not None:
@@ -118,6 +120,7 @@ def _of_runs(
     tokens: int,
     device: str | None,
     kinds: Sequence[str] | None = None,
+    report: bool = False,
 ) -> "list[Example]":
     from regard.runs.load import load
     from regard.sight.explorer.runs import example_of_run
@@ -127,6 +130,7 @@ def _of_runs(
     found, own = [], own_kinds(kinds)
     for run in runs:
         loaded = load(run, device=device, kinds=own)
+        tell_optimised(loaded, report=report, name=_named(run) if len(runs) > 1 else "")
         wanted = pairs(inputs) if getattr(getattr(loaded, "reader", None), "what", "") == "pair" else inputs
         found += [
             example_of_run(loaded, given, target=target, beam=beam, more=tokens, name=_named(run))

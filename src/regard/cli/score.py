@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.texts import Device, OwnKinds, Run, incoming, load_as, out_as_json
+from regard.cli.texts import Device, OwnKinds, Run, WithReport, incoming, load_as, out_as_json
 from regard.errors import RegardError
 
 EXAMPLES = """
@@ -24,11 +24,12 @@ def score(
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    report: WithReport = False,
     device: Device = None,
     kind: OwnKinds = None,
 ) -> None:
     """The log-probability (natural logarithm) of a target given its source, or of a text."""
-    scorer = load_as("score", run, device, kinds=kind)
+    scorer = load_as("score", run, device, kinds=kind, report=report)
     pairs = "generate" not in scorer.verbs
     if texts and pairs:
         if len(texts) != 2:

@@ -17,7 +17,7 @@ from regard.errors import RegardError
 
 if TYPE_CHECKING:
     from regard.models.kind import Kind
-    from regard.runs.answering import Answer
+    from regard.runs.answering import Answer, Loaded
 
 
 def quiet_profiler() -> None:
@@ -71,6 +71,12 @@ OwnKinds = Annotated[
         metavar="FILE.py[:NAME]",
         help="A file of yours that describes your own kind of model, as KIND or as NAME; it is executed. Repeat for more.",
         show_default=False,
+    ),
+]
+WithReport = Annotated[
+    bool,
+    typer.Option(
+        "--report", help="Say on standard error which modules were replaced by faster ones, and which not."
     ),
 ]
 Beam = Annotated[
@@ -131,6 +137,7 @@ def load_as(
     precision: str | None = None,
     threads: int | None = None,
     kinds: Sequence[str] | None = None,
+    report: bool = False,
 ) -> Any:
     """A run that has this verb, optimised in this precision; of one that does not, its verbs are named."""
     from regard.runs.load import ready
@@ -144,7 +151,21 @@ def load_as(
     )
     if verb not in loaded.verbs:
         raise RegardError(f"{run} cannot {verb}; it can {' and '.join(loaded.verbs) or 'only be evaluated'}")
+    tell_optimised(loaded, report=report)
     return loaded
+
+
+def tell_optimised(loaded: "Loaded", *, report: bool, name: str = "") -> None:
+    """How a loaded model was optimised: the whole report if it is asked for, else a line for who sits at a terminal.
+
+    Standard error that is not a terminal is a log or another program, which would read the same line every time.
+    """
+    told = loaded.model.optimised
+    before = f"{name}: " if name else ""
+    if report:
+        say(f"{before}{told}")
+    elif sys.stderr.isatty():
+        say(f"{before}{told.line()} (--report lists them)")
 
 
 def only_one(given: list[str] | None, count: int = 1) -> None:

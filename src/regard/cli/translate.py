@@ -13,6 +13,7 @@ from regard.cli.texts import (
     Precision,
     Run,
     Threads,
+    WithReport,
     incoming,
     load_as,
     only_one,
@@ -50,11 +51,12 @@ def translate(
     precision: Precision = None,
     threads: Threads = None,
     compile: Compile = False,
+    report: WithReport = False,
     device: Device = None,
     kind: OwnKinds = None,
 ) -> None:
     """Translate texts given as arguments, or standard input line by line."""
-    translator: Translator = load_as("translate", run, device, precision, threads, kind)
+    translator: Translator = load_as("translate", run, device, precision, threads, kind, report)
     changes = {name: value for name, value in (("beam", beam), ("penalty", penalty)) if value is not None}
     if picture is not None:
         only_one(texts)

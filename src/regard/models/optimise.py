@@ -64,6 +64,11 @@ class OptimisationReport:
         lines += [f"  kept      {count:>3} {what}: {why}" for count, what, why in self.kept]
         return "\n".join(lines)
 
+    def line(self) -> str:
+        """The summary, and how many modules were replaced and kept."""
+        replaced, kept = (sum(count for count, *_ in each) for each in (self.replaced, self.kept))
+        return f"{self.summary}; {replaced} modules replaced, {kept} kept"
+
 
 class Optimised(NamedTuple):
     """A model with faster modules, and what was done to it."""
@@ -90,7 +95,7 @@ def optimise(
 
         modules = TrainingModules(model, precision)
         modules.install()
-        model.optimised = modules.report.summary  # type: ignore[assignment]
+        model.optimised = modules.report  # type: ignore[assignment]
         return Optimised(model, modules.report)
     if for_ != "inference":
         raise RegardError(f"for_={for_!r}: give 'inference' or 'training'")
@@ -114,8 +119,9 @@ def optimise(
         work.pack(whole, precision, found)
         work.keep(whole, "no faster form of it")
     done: nn.Module = whole[0].requires_grad_(False)
-    done.optimised = summary  # type: ignore[assignment]  # what `repr` of a loaded run says
-    return Optimised(done, work.report(summary))
+    report = work.report(summary)
+    done.optimised = report  # type: ignore[assignment]  # for whoever is given the model without the report
+    return Optimised(done, report)
 
 
 def built() -> str:

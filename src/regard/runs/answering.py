@@ -16,7 +16,7 @@ from regard.decoding.forced import log_probabilities
 from regard.decoding.sampling import sample, stream
 from regard.errors import RegardError
 from regard.models.kind import Kind, Verb
-from regard.models.optimise import device_of
+from regard.models.optimise import OptimisationReport, device_of
 from regard.runs.inputs import Picture, Reader, Sound, TextReader
 from regard.runs.recipe import with_changes
 from regard.runs.settings import Decoding
@@ -121,7 +121,8 @@ class Loaded:
         return device_of(self.model)
 
     def __repr__(self) -> str:
-        how = getattr(self.model, "optimised", "as it was trained, for gradients too")
+        report: OptimisationReport | None = getattr(self.model, "optimised", None)
+        how = "as it was trained, for gradients too" if report is None else report.summary
         return f"{type(self).__name__}({type(self.model).__name__}, {how})"
 
 

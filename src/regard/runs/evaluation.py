@@ -10,7 +10,7 @@ from regard.data.records import Column
 from regard.data.text_lines import Parallel, Report
 from regard.errors import RegardError
 from regard.models.kind import Kind
-from regard.runs.answering import MediaDescriber, Translator
+from regard.runs.answering import Loaded, MediaDescriber, Translator
 from regard.runs.load import ready, run_of
 from regard.runs.recipe import Recipe, with_changes
 from regard.runs.results import Metric
@@ -36,14 +36,17 @@ def evaluate_run(
     threads: int | None = None,
     answers: Path | None = None,
     say: Callable[[str], None] = lambda message: None,
+    on_load: Callable[[Loaded], None] = lambda loaded: None,
     kinds: Sequence[Kind] = (),
     **changes: Any,
 ) -> list[Metric]:
     """The metrics of a run. `on` names another file than its test set, of which `columns` are read, by name or number;
-    `beam=…`, `bleu=…` as in `Decoding`. `say` gets how the model is optimised, which columns were taken, and what was dropped.
+    `beam=…`, `bleu=…` as in `Decoding`. `say` gets which columns were taken, and what was dropped; `on_load` the loaded run,
+    before it answers.
     """
     recipe = anchored(run_of(run, kinds=kinds).load_recipe())
     loaded = ready(run, device=device, precision=precision, threads=threads, kinds=kinds)
+    on_load(loaded)
     recipe, report = _elsewhere(recipe, on, columns), Report()
     if isinstance(loaded, Translator | MediaDescriber):
         loaded.decoding = with_changes(loaded.decoding, changes, where="evaluate")
@@ -53,7 +56,7 @@ def evaluate_run(
             f"--{wanted}: only for translators, captioners and transcribers; {run} is a {recipe.kind.name} model"
         )
     metrics = TASKS[recipe.kind.task].evaluate(loaded, recipe, report, answers)
-    for line in [str(loaded.model.optimised), *layouts(report), *dropped(report)]:
+    for line in [*layouts(report), *dropped(report)]:
         say(line)
     return metrics
 
