@@ -85,7 +85,7 @@ def test_a_terminal_is_told_in_one_line(capsys, monkeypatch, place: Path, run: s
     rows = [line.split() for line in str(load(place / run, device="cpu").model.optimised).splitlines()[1:]]
     replaced, kept = (sum(int(row[1]) for row in rows if row[0] == word) for word in ("replaced", "kept"))
     summary = load(place / run, device="cpu").model.optimised.summary
-    assert lines == [f"{summary}; {replaced} modules replaced, {kept} kept (--report lists them)"]
+    assert lines == [f"{summary}; modules replaced: {replaced}, kept: {kept} (--report lists them)"]
     _, error = said(capsys, place, command, "--report")
     assert error.count("optimised for inference") == 1
     assert "--report lists them" not in error
@@ -101,7 +101,7 @@ def test_the_counts_are_those_of_the_modules_that_are_there(capsys, monkeypatch,
     linear = sum(isinstance(part, PackedLinear) and part not in inside for part in parts)
     projections = sum(isinstance(part, PackedProjection) for part in parts)
     activations = 2  # of the feed-forward maps, one in the encoder and one in the decoder
-    assert f"; {linear + projections + activations} modules replaced, " in error
+    assert f"; modules replaced: {linear + projections + activations}, kept: " in error
 
 
 def test_runs_that_are_compared_are_named(capsys, monkeypatch, place: Path) -> None:

@@ -145,7 +145,7 @@ def test_the_report_counts_what_was_replaced_and_what_was_not(monkeypatch: pytes
     assert model.optimised == report
     numbers = [(line.split()[0], int(line.split()[1])) for line in said.splitlines()[1:]]
     replaced, kept = (sum(count for what, count in numbers if what == word) for word in ("replaced", "kept"))
-    assert report.line() == f"{report.summary}; {replaced} modules replaced, {kept} kept"
+    assert report.line() == f"{report.summary}; modules replaced: {replaced}, kept: {kept}"
     monkeypatch.setattr("regard.models.optimise.kernels", lambda: None)
     model, report = optimise(transformer(norm="after"))
     assert "the C kernels are not built: install a C compiler" in str(report)

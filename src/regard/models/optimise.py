@@ -67,7 +67,7 @@ class OptimisationReport:
     def line(self) -> str:
         """The summary, and how many modules were replaced and kept."""
         replaced, kept = (sum(count for count, *_ in each) for each in (self.replaced, self.kept))
-        return f"{self.summary}; {replaced} modules replaced, {kept} kept"
+        return f"{self.summary}; modules replaced: {replaced}, kept: {kept}"
 
 
 class Optimised(NamedTuple):
