@@ -35,18 +35,10 @@ class Numbered(Protocol):
     def __len__(self) -> int: ...
 
     def at(self, numbers: Sequence[int]) -> Any:
-        """These of them."""
+        """These of them: pictures of one size as one tensor, or sounds in a list."""
 
     def some(self, numbers: Sequence[int]) -> Any:
         """These and no others, by new numbers."""
-
-
-@runtime_checkable
-class Pictures(Numbered, Protocol):
-    """Pictures of one size by number."""
-
-    def at(self, numbers: Sequence[int]) -> Float[Tensor, "b channels height width"]:
-        """These pictures."""
 
 
 @runtime_checkable
@@ -56,9 +48,6 @@ class Recordings(Numbered, Protocol):
     @property
     def lengths(self) -> NDArray[np.int64]:
         """How long each is, if only in proportion to the others."""
-
-    def at(self, numbers: Sequence[int]) -> list[Float[Tensor, " _"]]:
-        """These sounds."""
 
 
 class HeldPictures:
@@ -141,16 +130,16 @@ class FileRecordings:
         return FileRecordings([self.files[number] for number in numbers], rate=self.rate)
 
 
-Answers = TypeVar("Answers", bound=Sized)
+Expected = TypeVar("Expected", bound=Sized)
 
 
-class _MediaFeed(Generic[Answers]):
+class _MediaFeed(Generic[Expected]):
     """Inputs and an answer to each, shuffled anew for every epoch, so many a batch; sounds of like lengths together."""
 
     def __init__(
         self,
         inputs: Numbered,
-        answers: Answers,
+        answers: Expected,
         *,
         rows: int,
         seed: int,

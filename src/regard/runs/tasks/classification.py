@@ -192,24 +192,24 @@ def _prepare_media(recipe: Recipe, report: Report, labels: list[str] | None) -> 
     )
 
 
-def pools_of(recipe: Recipe, report: Report) -> dict[str, Pool[Any]]:
+def pools_of(recipe: Recipe, report: Report) -> dict[str, Pool]:
     """What is to be sorted, in its splits."""
     data, reads = recipe.data, recipe.kind.reads
     if isinstance(data, DigitData | ImageData) and reads == ("picture",):
-        return {**picture_pools(data, report)}
+        return picture_pools(data, report)
     if (
         isinstance(data, SoundData | SpokenData)
         and not isinstance(data, PlaceData | SameData)
         and reads == ("sound",)
     ):
-        return {**sound_pools(data, report, rate=recipe.model.rate)}
+        return sound_pools(data, report, rate=recipe.model.rate)
     raise RegardError(
         f"data.kind {data.KIND} with model.kind {recipe.kind.name}: it reads a {' and a '.join(reads)}; pictures are in "
         "digits and images, recordings in sounds and spoken-digits"
     )
 
 
-def media_feed_of(recipe: Recipe, pool: Pool[Any], labels: Sequence[str], split: str) -> Feed[Any]:
+def media_feed_of(recipe: Recipe, pool: Pool, labels: Sequence[str], split: str) -> Feed[Any]:
     """Samples and the numbers of their classes, jittered in training alone. Those on disk are read ahead."""
     data: Any = recipe.data
     feed = MediaLabelFeed(

@@ -138,14 +138,14 @@ def splits_of(recipe: Recipe, report: Report) -> dict[str, DescribedSplit]:
     if reads == ("picture",) and isinstance(data, StripData):
         return _strips(recipe, data)
     if reads == ("picture",) and isinstance(data, ImageData):
-        pools: dict[str, Pool[Any]] = {**picture_pools(data, report, told="caption")}
+        pools = picture_pools(data, report, told="caption")
         return {split: _split(recipe, pool, split) for split, pool in pools.items()}
     if (
         reads == ("sound",)
         and isinstance(data, SoundData | SpokenData)
         and not isinstance(data, PlaceData | SameData)
     ):
-        pools = {**sound_pools(data, report, rate=recipe.model.rate, told="text")}
+        pools = sound_pools(data, report, rate=recipe.model.rate, told="text")
         return {split: _split(recipe, pool, split) for split, pool in pools.items()}
     raise RegardError(
         f"data.kind {data.KIND} with model.kind {recipe.kind.name}: a captioner describes pictures (images, strips), a "
@@ -153,7 +153,7 @@ def splits_of(recipe: Recipe, report: Report) -> dict[str, DescribedSplit]:
     )
 
 
-def _split(recipe: Recipe, pool: Pool[Any], split: str) -> DescribedSplit:
+def _split(recipe: Recipe, pool: Pool, split: str) -> DescribedSplit:
     """The samples of a pool; those with very long texts are left out of training."""
     data: Any = recipe.data
 

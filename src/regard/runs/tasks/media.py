@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from glob import has_magic
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
 from torch import Tensor
 
@@ -20,8 +20,6 @@ from regard.data.media_feeds import (
     HeldPictures,
     HeldRecordings,
     Numbered,
-    Pictures,
-    Recordings,
 )
 from regard.data.numbers import english
 from regard.data.prefetch import Prefetch
@@ -33,18 +31,17 @@ from regard.runs.tasks.prepared import located
 from regard.runs.tasks.translation import SAMPLES, split_of
 
 HELD = 1 << 30  # bytes of pictures or sound that are kept in memory; more are read as they are needed
-Inputs = TypeVar("Inputs", bound=Numbered)
 
 
 @dataclass(frozen=True, eq=False)
-class Pool(Generic[Inputs]):
+class Pool:
     """Inputs, the class or the text of each, and a name for each that decides whether it is held out."""
 
-    inputs: Inputs
+    inputs: Numbered
     told: Sequence[str]
     names: Sequence[str]
 
-    def some(self, numbers: Sequence[int]) -> "Pool[Inputs]":
+    def some(self, numbers: Sequence[int]) -> "Pool":
         """These of them."""
         return Pool(
             self.inputs.some(numbers),
@@ -89,7 +86,7 @@ def names_of(files: Sequence[Told], path: str) -> list[str]:
     return [os.path.relpath(each.path, path) for each in files]
 
 
-def completed(pools: dict[str, Pool[Inputs]], share: float) -> dict[str, Pool[Inputs]]:
+def completed(pools: dict[str, Pool], share: float) -> dict[str, Pool]:
     """Pools for every split: what was not given is held out of the training pool, decided by the names alone."""
     held_out = [split for split in ("valid", "test") if split not in pools]
     every = pools["train"]
@@ -112,12 +109,12 @@ def prefetched(feed: Feed[AnyBatch], inputs: Numbered) -> Feed[AnyBatch]:
 
 def picture_pools(
     data: DigitData | ImageData, report: Report, *, told: Literal["label", "caption"] = "label"
-) -> dict[str, Pool[Pictures]]:
+) -> dict[str, Pool]:
     """The pictures of each split, with their classes or their captions."""
     if isinstance(data, DigitData):
         pixels, labels = digits()
         parts = digit_split()
-        held: Pictures = HeldPictures(pixels)
+        held = HeldPictures(pixels)
         every = Pool(held, [str(each) for each in labels.tolist()], [""] * len(labels))
         return {
             "train": every.some(parts.train),
@@ -139,7 +136,7 @@ def picture_pools(
 
 def _read_pictures(
     data: ImageData, place: str, part: Literal["train", "test"], told: str, report: Report
-) -> Pool[Pictures]:
+) -> Pool:
     path, frame = (
         located(data.folder, place),
         Frame(height=data.size[0], width=data.size[1], channels=data.channels),
@@ -164,7 +161,7 @@ def _read_pictures(
     files = read_told(data, path, ("file", told), report)
     if len(files) * data.channels * data.size[0] * data.size[1] <= HELD:
         pixels, kept = read_images(files, frame, policy=data.policy, report=report)
-        pictures: Pictures = HeldPictures(pixels)
+        pictures: Numbered = HeldPictures(pixels)
     else:
         kept = usable_images(files, frame, policy=data.policy, report=report)
         pictures = FilePictures(kept, frame)
@@ -180,7 +177,7 @@ TENTH = 10  # every tenth recording of the speakers that are trained on is for v
 
 def sound_pools(
     data: SoundData | SpokenData, report: Report, *, rate: int, told: Literal["label", "text"] = "label"
-) -> dict[str, Pool[Recordings]]:
+) -> dict[str, Pool]:
     """The recordings of each split at the rate of the model, with their classes or what is said in them."""
     if isinstance(data, SpokenData):
         return _spoken(data, report, rate, told)
@@ -191,25 +188,25 @@ def sound_pools(
     return completed(pools, data.held_out)
 
 
-def _read_sounds(data: SoundData, place: str, rate: int, told: str, report: Report) -> Pool[Recordings]:
+def _read_sounds(data: SoundData, place: str, rate: int, told: str, report: Report) -> Pool:
     path = located(data.folder, place)
     files = read_told(data, path, ("file", told), report)
     # As numbers of four bytes, at another rate perhaps, a recording takes a few times the room of its file.
     if 4 * sum(os.path.getsize(each.path) for each in files if os.path.isfile(each.path)) <= HELD:
         sounds, kept = read_sounds(files, rate, policy=data.policy, report=report)
-        recordings: Recordings = HeldRecordings(sounds)
+        recordings: Numbered = HeldRecordings(sounds)
     else:
         kept = usable_sounds(files, policy=data.policy, report=report)
         recordings = FileRecordings(kept, rate=rate)
     return Pool(recordings, [each.text for each in kept], names_of(kept, path))
 
 
-def _spoken(data: SpokenData, report: Report, rate: int, told: str) -> dict[str, Pool[Recordings]]:
+def _spoken(data: SpokenData, report: Report, rate: int, told: str) -> dict[str, Pool]:
     """Digits as classes, "7", or in words, "seven". One speaker is held out, and some recordings of the others."""
     every = read_spoken_digits(recordings_place(located(data.folder, data.train)), report=report)
     learned, test = by_speaker(every, test=data.speaker)
     valid = learned[::TENTH]
-    held: Recordings = HeldRecordings([resample(each.samples, each.rate, to=rate) for each in every])
+    held = HeldRecordings([resample(each.samples, each.rate, to=rate) for each in every])
     texts = [english(each.digit) if told == "text" else str(each.digit) for each in every]
     pool = Pool(held, texts, [""] * len(texts))
     chosen = {"train": sorted({*learned} - {*valid}), "valid": valid, "test": test}
