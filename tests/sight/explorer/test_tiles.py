@@ -54,7 +54,7 @@ def test_a_tile_is_the_blocks_of_the_weights(mask: Mask | None, place: Place) ->
     mass, peak = expected(call, place)
     for known in (None, full_map(call)):
         found = tile(call, place, known)
-        assert not found.approximate
+        assert found.sampled is None
         torch.testing.assert_close(found.mass.nan_to_num().double(), mass, rtol=0, atol=3e-6)
         torch.testing.assert_close(found.peak.nan_to_num().double(), peak, rtol=0, atol=3e-6)
 
@@ -120,7 +120,7 @@ def test_a_sampled_tile_is_exact_for_the_queries_it_looked_at(
     call = call_of(mask)
     monkeypatch.setattr(tiles, "CHEAP", 2 * 563 * 141)
     found = sampled_tile(call, Place(down=2, across=2, row=0, column=0))
-    assert found.approximate
+    assert found.sampled is not None
     assert found.sampled is not None
     assert found.sampled < 4
     rows = sample(range(563), 4, found.sampled)

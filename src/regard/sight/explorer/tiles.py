@@ -51,11 +51,6 @@ class MapTile:
     peak: Float[Tensor, "h w"]
     sampled: int | None = None  # queries looked at of each band, where not all were
 
-    @property
-    def approximate(self) -> bool:
-        """Whether some queries were not looked at."""
-        return self.sampled is not None
-
 
 def tile(call: Call, place: Place, whole: FullMap | None) -> MapTile:
     """A tile, exact: from the kept whole where its levels are high enough, otherwise from its own queries and keys."""
