@@ -22,7 +22,7 @@ from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.recipe import resolve, written
 from regard.sight.pictures.counter_picture import counting
-from regard.sight.training_pictures import picture_of_training
+from regard.sight.training_pictures import TrainingPicture, picture_of_training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,13 @@ TALLY = Kind(
 )
 
 
+def drawn_of(run: RunFolder) -> TrainingPicture | None:
+    """The picture that the kind of a run asks for with the data of the run."""
+    recipe = run.load_recipe()
+    which = recipe.kind.pictures.get(recipe.data.KIND)
+    return None if which is None else picture_of_training(run, which)
+
+
 def run_of(folder: Path, kind: Kind) -> RunFolder:
     values = {
         "data": {"kind": "counting", "train": 500, "valid": 100, "test": 100},
@@ -79,7 +86,7 @@ def run_of(folder: Path, kind: Kind) -> RunFolder:
 
 def test_a_counter_is_drawn_on_the_example_with_its_loss(tmp_path):
     run = RunFolder.existing(trained(counter(), tmp_path / "run"))
-    drawn = picture_of_training(run)
+    drawn = drawn_of(run)
     assert drawn is not None
     assert (drawn.file, drawn.shows) == (
         "counting.png",
@@ -92,20 +99,20 @@ def test_a_counter_is_drawn_on_the_example_with_its_loss(tmp_path):
 
 
 def test_a_kind_of_the_users_own_asks_for_the_picture_of_counting(tmp_path):
-    drawn = picture_of_training(run_of(tmp_path / "run", TALLY))
+    drawn = drawn_of(run_of(tmp_path / "run", TALLY))
     assert drawn is not None
     assert drawn.file == "counting.png"
     assert drawn.drawing.parts[0].weights == pytest.approx(0.1)
 
 
 def test_a_kind_that_asks_for_nothing_gets_nothing(tmp_path):
-    assert picture_of_training(run_of(tmp_path / "tally", dataclasses.replace(TALLY, pictures={}))) is None
-    assert picture_of_training(RunFolder.existing(trained(numbers(), tmp_path / "numbers"))) is None
+    assert drawn_of(run_of(tmp_path / "tally", dataclasses.replace(TALLY, pictures={}))) is None
+    assert drawn_of(RunFolder.existing(trained(numbers(), tmp_path / "numbers"))) is None
 
 
 def test_a_model_that_cannot_be_drawn_is_named(tmp_path):
-    with pytest.raises(RegardError, match=r"a Mute has no picture 'counting'.*tally.*`weights`"):
-        picture_of_training(run_of(tmp_path / "run", dataclasses.replace(TALLY, model=Mute)))
+    with pytest.raises(RegardError, match=r"a Mute has no picture 'counting'.*its kind asks.*`weights`"):
+        drawn_of(run_of(tmp_path / "run", dataclasses.replace(TALLY, model=Mute)))
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -132,8 +139,8 @@ def test_the_picture_of_one_model_depends_on_its_data(tmp_path, own):
         values = {"data": {"kind": data, **small}, "model": {**model, **senses}, "training": training}
         recipe = resolve({**values, "tokens": {"kind": "word"}}, [kind])
         found[data] = RunFolder.existing(trained(recipe, tmp_path / data), kinds=[kind])
-    assert picture_of_training(found["same"]) is None
-    drawn = picture_of_training(found["spoken-place"])
+    assert drawn_of(found["same"]) is None
+    drawn = drawn_of(found["spoken-place"])
     assert drawn is not None
     assert (drawn.file, drawn.shows) == ("attention.png", "where a recording of the test looked in its text")
     assert len(drawn.drawing.words) == 5  # four words and the end

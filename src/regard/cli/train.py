@@ -207,12 +207,15 @@ def finish(finished: "Finished") -> None:
 def _draw(run: "RunFolder", picture: Path) -> list[tuple[Path, str]]:
     """Draw how it learned and, if its kind asks for that, where it looks; each file with what it shows."""
     from regard.sight.pictures.curves import curves_of
-    from regard.sight.training_pictures import picture_of_training
 
     curves_of(run.log).png(picture)
     drawn = [(picture, "loss and metrics as they went")]
-    looked = picture_of_training(run)
-    if looked is not None:
+    recipe = run.load_recipe()
+    which = recipe.kind.pictures.get(recipe.data.KIND)
+    if which is not None:
+        from regard.sight.training_pictures import picture_of_training  # which takes a second
+
+        looked = picture_of_training(run, which)
         looked.drawing.png(run.path / looked.file)
         drawn.append((run.path / looked.file, looked.shows))
     return drawn

@@ -1,10 +1,10 @@
-"""The picture that a training leaves of where its model looks: which one, if any, the kind of the model says."""
+"""The pictures that a training may leave of where its model looks. Which one, if any, the kind of the model says."""
 
 from dataclasses import dataclass
 
 from regard.data.digit_counts import EXAMPLE, rows_of_digits
 from regard.errors import RegardError
-from regard.models.kind import Kind
+from regard.models.kind import Picture
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.sight.media_pictures import picture_of_place
@@ -21,25 +21,22 @@ class TrainingPicture:
     drawing: Drawing
 
 
-def picture_of_training(run: RunFolder) -> TrainingPicture | None:
-    """Where the model of a run looks, drawn as its kind asks for data of this kind."""
-    recipe = run.load_recipe()
-    match recipe.kind.pictures.get(recipe.data.KIND):
+def picture_of_training(run: RunFolder, which: Picture) -> TrainingPicture:
+    """Where the model of a run looks, as the picture of this name draws it."""
+    match which:
         case "counting":
             shows = f"where it looks in {EXAMPLE}, what the digits send, and the loss"
-            return TrainingPicture("counting.png", shows, _of_counting(run, recipe.kind))
+            return TrainingPicture("counting.png", shows, _of_counting(run))
         case "spoken-place":
             shows = "where a recording of the test looked in its text"
             return TrainingPicture("attention.png", shows, picture_of_place(run.path, kinds=run.kinds))
-        case None:
-            return None
 
 
-def _of_counting(run: RunFolder, kind: Kind) -> Drawing:
+def _of_counting(run: RunFolder) -> Drawing:
     model = load(run.path, device="cpu", kinds=run.kinds).model
     if not isinstance(model, CountingModel):
         raise RegardError(
-            f"a {type(model).__name__} has no picture 'counting', for which its kind {kind.name} asks: it takes `predict`, "
-            "`weights` and `values`"
+            f"a {type(model).__name__} has no picture 'counting', for which its kind asks: that takes `predict`, `weights` and "
+            "`values`"
         )
     return counting(model, rows_of_digits([EXAMPLE]), log=run.log)
