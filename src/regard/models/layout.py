@@ -157,7 +157,7 @@ def through(
     return x
 
 
-def readable(texts: Texts, embedding: Embedding, *, shortest: int = 0) -> Int[Tensor, "*b n"]:
+def readable(texts: Texts, embedding: Embedding) -> Int[Tensor, "*b n"]:
     """The tokens of texts, if a table has all of them and their lengths fit; or say what is wrong."""
     instance(
         "batch",
@@ -181,9 +181,9 @@ def readable(texts: Texts, embedding: Embedding, *, shortest: int = 0) -> Int[Te
             f"token {wrong}: the table has {words:,}, from 0 to {words - 1:,}; use the model's own tokenizer"
         )
     room = tokens.shape[-1]
-    if not shortest <= spans.lengths[0] <= spans.lengths[1] <= room and len(lengths):
+    if not 0 <= spans.lengths[0] <= spans.lengths[1] <= room and len(lengths):
         raise RegardError(
-            f"lengths from {spans.lengths[0]} to {spans.lengths[1]}: from {shortest} to {room}, the tokens of a row"
+            f"lengths from {spans.lengths[0]} to {spans.lengths[1]}: from 0 to {room}, the tokens of a row"
         )
     if isinstance(texts, Packed):
         fits = spans.total <= room if texts.filled else spans.total == room
