@@ -60,8 +60,10 @@ class PairData(_FileData):
     valid: Parallel | Files | None = None
     test: Parallel | Files | None = None
     columns: tuple[str | int, str | int] | None = None  # of source and target; see data/records
-    # Training pairs added for every one that is read, each of two to four of those joined end to end: longer texts.
+    # Training pairs made for every one that is read: of two to four of those joined, which makes longer texts …
     joined: float = limited(0.0, 0, 10)
+    # … and with a source typed in a hurry: in small letters or capitals, without its last full stop.
+    hurried: float = limited(0.0, 0, 10)
 
 
 @dataclass(frozen=True, kw_only=True)

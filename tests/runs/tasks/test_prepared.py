@@ -57,7 +57,7 @@ def test_joined_pairs_are_counted_and_made_of_training_pairs_alone(tmp_path):
     assert joined.facts == {
         **plain.facts,
         "training pairs": plain.facts["training pairs"] + added,
-        "of them joined": added,
+        "made of others": added,
     }
     tokenizer = joined.tokenizers["source"]
     words = {

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import nn
 
 from regard.data.feeds import PairFeed, tokenize_pairs
-from regard.data.joined_pairs import join_pairs
+from regard.data.made_pairs import hurried_sources, join_pairs
 from regard.data.numbers import Part, number_pairs
 from regard.data.records import Place, read_pairs
 from regard.data.text_lines import Parallel, Report
@@ -53,7 +53,7 @@ def prepare(
         )
     splits = {split: pairs_of(recipe, split) for split in SPLITS}
     counts, samples = _looked_through(recipe, splits, report)
-    training = _joined(recipe, splits["train"])
+    training = _with_made(recipe, splits["train"])
     tokenizers = dict(tokenizers) or _trained(recipe, training)
     source, target = tokenizers["source"], tokenizers.get("target", tokenizers["source"])
     longest = {"train": recipe.tokens.longest, "valid": None}  # what is long is left out of training alone
@@ -65,7 +65,7 @@ def prepare(
         for split in read
     }
     left_out, total = feeds["train"].left_out, len(feeds["train"].sources)
-    joined = total - counts["train"]
+    made = total - counts["train"]
     validated = list(islice(splits["valid"](), recipe.training.decode))
 
     def validate(model: nn.Module) -> list[Metric]:
@@ -90,7 +90,7 @@ def prepare(
         tokenizers=tokenizers,
         facts={
             "training pairs": total - left_out,
-            **({"of them joined": joined} if joined else {}),
+            **({"made of others": made} if made else {}),
             **too_long(left_out, recipe.tokens.longest, total),
             "validation pairs": counts["valid"],
             "test pairs": counts["test"],
@@ -149,12 +149,17 @@ def pairs_of(recipe: Recipe, split: Part) -> Texts:
     return texts
 
 
-def _joined(recipe: Recipe, texts: Texts) -> Texts:
-    """The training pairs, with those that `data.joined` asks for."""
-    share = getattr(recipe.data, "joined", 0.0)
-    if not share:
+def _with_made(recipe: Recipe, texts: Texts) -> Texts:
+    """The training pairs, with those that `data.joined` and `data.hurried` ask to make of them."""
+    data = recipe.data
+    if not isinstance(data, PairData) or not (data.joined or data.hurried):
         return texts
-    return lambda report=None: join_pairs(texts(report), share=share, seed=recipe.seed)
+
+    def made(report: Report | None = None) -> Iterator[tuple[str, str]]:
+        pairs = join_pairs(texts(report), share=data.joined, seed=recipe.seed)
+        return hurried_sources(pairs, share=data.hurried, seed=recipe.seed)
+
+    return made
 
 
 def _looked_through(
