@@ -93,6 +93,8 @@ def show(run: "RunFolder", metrics: dict[str, float], device: str | None) -> Non
         f'regard translate {run.path} "nine hundred and ninety-nine"',
         f'regard look {run.path} "nine hundred and ninety-nine"      # in a browser: every layer and head',
         f'regard translate {run.path} "seventy-one" --n-best 3 --beam 5',
+        'regard translate french "Where is the station?"      # a translator that comes with regard',
+        'regard look french "The white house near the old bridge is not for sale."',
         "regard train numbers                 # to 999,999,999",
         "regard recipes                       # other experiments, and one for your own files",
         "regard gallery                       # every score and every mask over one sentence",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from regard.sight.explorer.example import Example
 
 EXAMPLES = """
+regard look french "Where is the station?"
 regard look runs/numbers "two hundred and one"
 regard look runs/en-de "Two dogs play." --beam 5
 regard look runs/digits seven.png

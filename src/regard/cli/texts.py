@@ -33,16 +33,20 @@ def recipe_names(incomplete: str) -> list[str]:
 
 
 def run_folders(incomplete: str) -> list[str]:
-    """Runs whose paths begin so, for the shell to complete."""
+    """Runs whose paths or names begin so, for the shell to complete."""
+    shipped = [each.parent.name for each in (Path(__file__).parent.parent / "shipped").glob("*/recipe.yaml")]
     before = Path(incomplete if incomplete.endswith("/") else os.path.dirname(incomplete))
     found = [*before.glob("*/recipe.yaml"), *before.glob("*/*/recipe.yaml")]
-    return sorted(str(each.parent) for each in found if str(each.parent).startswith(incomplete))
+    paths = (str(each.parent) for each in found)
+    return sorted(each for each in (*paths, *shipped) if each.startswith(incomplete))
 
 
 Run = Annotated[
     Path,
     typer.Argument(
-        help="The folder that `regard train` wrote.", show_default=False, autocompletion=run_folders
+        help="The folder that `regard train` wrote, or a run that comes with regard: french.",
+        show_default=False,
+        autocompletion=run_folders,
     ),
 ]
 Device = Annotated[

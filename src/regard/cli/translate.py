@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from regard.runs.answering import Translator
 
 EXAMPLES = """
+regard translate french "Where is the station?"
 regard translate runs/numbers "two hundred and one"
 cat sentences.txt | regard translate runs/en-de --beam 5 > translations.txt
 regard translate runs/en-de "Two dogs play." --n-best 3

@@ -6,14 +6,13 @@ What cannot be read is named, and the rest described.
 import math
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from regard.data.file_access import opened, read_text
 from regard.data.given import parse_json
 from regard.errors import RegardError
 from regard.models.kind import Kind
 from regard.runs.checkpoints import Checkpoint, CheckpointKind, called, found
-from regard.runs.folder import SUMS, Digests, RunFolder
+from regard.runs.folder import SUMS, Digests, RunFolder, located_run
 from regard.runs.load import described
 from regard.runs.recipe import Recipe
 from regard.runs.results import Metric
@@ -62,6 +61,12 @@ def _parameters(run: RunFolder) -> Rows:
 
 
 def _training(run: RunFolder, recipe: Recipe | None) -> Rows:
+    if os.path.lexists(run.weights) and not os.path.lexists(
+        run.log
+    ):  # exported: weights without their history
+        return [
+            ("training", "finished" if recipe is None else f"finished, {recipe.training.steps:,} updates")
+        ]
     step, evaluation = _progress(run)
     done = "finished" if os.path.lexists(run.weights) else f"not finished: regard resume {run.path}"
     steps = "" if recipe is None else f" of {recipe.training.steps:,}"
@@ -148,7 +153,7 @@ def verify_run(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     have their digests in their names.
     """
     checkpoint = called(path)
-    folder = Path(path) if checkpoint is None else checkpoint.path.parent.parent
+    folder = located_run(path) if checkpoint is None else checkpoint.path.parent.parent
     if not folder.is_dir():
         raise RegardError(f"{path}: no such folder")
     kinds: tuple[CheckpointKind, ...] = ("step", "best")

@@ -31,7 +31,20 @@ from regard.runs.settings import Decoding
 
 SUMS = "SHA256SUMS"
 _LARGEST = 64 << 20  # bytes of a file that holds no tensors
+SHIPPED = Path(__file__).parent.parent / "shipped"  # runs that come with the package
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](\S[^\r\n]*)")
+
+
+def shipped_names() -> list[str]:
+    """The names of the runs that come with the package."""
+    return sorted(recipe.parent.name for recipe in SHIPPED.glob("*/recipe.yaml"))
+
+
+def located_run(path: str | os.PathLike[str]) -> Path:
+    """The folder that a path means: the path itself or, where that is no run, the shipped run of that name."""
+    if not (Path(path) / "recipe.yaml").exists() and os.fspath(path) in shipped_names():
+        return SHIPPED / path
+    return Path(path)
 
 
 class Digests:
@@ -156,13 +169,21 @@ class RunFolder:
     def existing(
         cls, path: str | os.PathLike[str], *, accept_changes: bool = False, kinds: Sequence[Kind] = ()
     ) -> "RunFolder":
-        """A folder that a training left, finished or not."""
-        run = cls(path, accept_changes=accept_changes, kinds=kinds)
+        """A folder that a training left, finished or not; or, by its name, a run that comes with the package."""
+        run = cls(located_run(path), accept_changes=accept_changes, kinds=kinds)
         if not run.path.is_dir():
-            raise RegardError(f"{path}: no such run; a run is the folder that `regard train` writes")
+            names = ", ".join(shipped_names())
+            raise RegardError(
+                f"{path}: no such run; a run is the folder that `regard train` writes, or comes with regard ({names})"
+            )
         if not run.recipe.is_file():
             raise RegardError(f"{path} is not a run: it has no recipe.yaml")
         return run
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it is a part of the package, which nobody writes into."""
+        return self.path.parent == SHIPPED
 
     def tidy(self) -> None:
         """Remove what killed processes had begun to write."""
@@ -265,6 +286,8 @@ class RunFolder:
 
     def accept(self) -> list[str]:
         """Take the files as they are now; the names of those that are not as they were written."""
+        if self.is_shipped:
+            raise RegardError(f"{self.path} comes with regard: if a file of it changed, install regard anew")
         with locked(self.path):
             known = (self.recipe, self.config, self.generation, self.weights)
             return self.digests.accept(

@@ -90,6 +90,11 @@ def resume(
 ) -> Finished:
     """Go on with a run that was killed, stopped or lost power; with `a.b=c` changes, also with one that is finished."""
     run = RunFolder.existing(path, kinds=kinds)
+    if run.is_shipped:
+        raise RegardError(
+            f"{path} comes with regard and is not trained further; to begin with its weights, train a recipe with "
+            f"--set init.run={path}"
+        )
     with (
         _open(interruption) as asked,
         joined(chosen_device(device)) as world,
