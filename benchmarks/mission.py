@@ -131,12 +131,32 @@ ITEMS = (
         "[table](reuse-encoder.md)",
     ),
     figure("slips", "slips met in well-known texts, each with the right form, numbers and a test", section=3),
-    Item(name="french", section=4, asked='`regard translate french "Where is the station?"` in ≤ 2 s'),
-    Item(name="french-quality", section=4, asked="BLEU ≥ 50 on a split by English sentence; chrF; the card"),
-    Item(name="french-sentences", section=4, asked="50 sentences of 1 to 25 words, without repeats or early ends"),
-    Item(name="french-look", section=4, asked='`--picture`, `regard look french "…"`'),
-    Item(name="french-demo", section=4, asked="`make demo` trains from nothing, then offers it"),
-    Item(name="readme", section=5, asked="README's first picture: a sentence translated by that model, aligned"),
+    Item(
+        name="french", section=4, asked="a sentence in French, 2 s after the command was typed",
+        found="`regard translate french \"Where is the station?\"`: the answer after 1.6 s (1.6 to 2.2), the end after 1.7, with files in the disk cache; "
+        "2.5 s with an empty one: [times](french.md)",
+    ),
+    Item(
+        name="french-quality", section=4, asked="BLEU ≥ 50 on a split by English sentence; chrF; the card",
+        found="`regard train tatoeba-en-fr`: 50.01 BLEU, 67.28 chrF in float32, 50.04 and 67.25 in int8, 56.7 BLEU against all references; "
+        "[card](../../src/regard/shipped/french/README.md)",
+    ),
+    Item(
+        name="french-sentences", section=4, asked="50 sentences of 1 to 25 words, without repeats or early ends",
+        found="57 of them, read by a person: 41 without a mistake, none repeats or stops short: [all](french.md)",
+    ),
+    Item(
+        name="french-look", section=4, asked="`--picture`, `regard look french`",
+        found="both, on the [page](../../docs/french.md)",
+    ),
+    Item(
+        name="french-demo", section=4, asked="`make demo` trains from nothing, then offers it",
+        found="among what to try next",
+    ),
+    Item(
+        name="readme", section=5, asked="README's first picture: a sentence translated by that model, aligned",
+        found="[there](../../README.md), drawn by `docs/make_pictures.py`",
+    ),
 )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ from regard.layers.frames import Spectrum, log_mel
 from regard.layers.inference_only import Int8Linear
 from regard.models.counter import Counter
 from regard.runs.answering import Translator
-from regard.runs.load import build_model
+from regard.runs.load import build_model, load
 from regard.runs.recipe import find
 from regard.runs.settings import DigitData, Training
 from regard.runs.tasks.prepared import Prepared
@@ -144,6 +144,7 @@ ENGLISH = [
     "1992",
     ".",
 ]
+SENTENCE = "The white house near the old bridge is not for sale."
 PALE, MIDDLE, DARK = (code(colour(level)) for level in (0.3, 0.55, 0.9))
 
 
@@ -465,6 +466,12 @@ def translation(path: Path) -> None:
     picture_of(_translating().translator, "nine hundred and ninety-nine", title=title).png(path)
 
 
+def shipped(path: Path) -> None:
+    """Where the translator that comes with regard looks for each French word."""
+    title = "English to French, by the translator that comes with regard"
+    picture_of(load("french", device="cpu"), SENTENCE, title=title).png(path)
+
+
 def recurrent(path: Path) -> None:
     """Where a small recurrent translator looks, under the additive score."""
     changes = ["data.largest=999", "data.train=4000", "data.valid=20", "data.test=20", "tokens.size=330"]
@@ -670,6 +677,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "counter": counter,
     "curves": curves,
     "translation": translation,
+    "french": shipped,
     "recurrent": recurrent,
     "language": language,
     "classifier": classifier,

@@ -63,6 +63,7 @@ NOT_RUN = {
     'regard classify runs/mine "yes, 12 times" --kind own_kind.py': OWN,
     'regard look runs/mine "yes, 12 times" --kind own_kind.py': OWN,
     "regard export runs/mine --to int8 --out mine-small --kind own_kind.py": OWN,
+    'regard look french "The white house near the old bridge is not for sale."': "opens a browser; tests/cli/test_look.py",
     "regard train numbers": LONG,
     "regard train numbers-recurrent": LONG,
     "regard train numbers-recurrent --set model.attention=dot --out runs/dot": LONG,
