@@ -15,6 +15,7 @@ from regard.data.batches import Sequences
 from regard.errors import RegardError
 from regard.models.protocols import Loss
 from regard.runs import checkpoints
+from regard.runs.tasks.prepared import Example
 from regard.training.loop import better, train
 from regard.training.observers import Log, Observer, Update
 
@@ -253,6 +254,53 @@ def test_evaluation_sees_the_model_as_it_answers(tmp_path: Path) -> None:
     train(toy(), Words(), plan(steps=10), folder=tmp_path, seed=1, evaluate=evaluate, observers=[notes])
     assert modes == [(False, False)] * 3
     assert [step for step, _ in notes.evaluations] == [4, 8, 10]
+
+
+def test_samples_are_answered_after_every_evaluation_and_change_no_bit(tmp_path: Path) -> None:
+    notes, modes = Notebook(), []
+
+    def answer(model: nn.Module) -> list[Example]:
+        modes.append(model.training)
+        return [Example("given", "answer", "reference")]
+
+    plain, shown = (toy(dropout=0.3) for _ in range(2))
+    wanted = train(
+        plain, Words(), plan(steps=6, evaluate=2), folder=tmp_path / "a", seed=1, evaluate=validation
+    )
+    found = train(
+        shown,
+        Words(),
+        plan(steps=6, evaluate=2),
+        folder=tmp_path / "b",
+        seed=1,
+        evaluate=validation,
+        answer=answer,
+        observers=[notes],
+    )
+    assert [step for step, _ in notes.answers] == [2, 4, 6]
+    assert modes == [False] * 3
+    assert wanted.weights.keys() == found.weights.keys()
+    assert all(torch.equal(wanted.weights[name], found.weights[name]) for name in wanted.weights)
+
+
+def test_a_sample_that_cannot_be_answered_ends_no_training(tmp_path: Path) -> None:
+    notes = Notebook()
+
+    def answer(model: nn.Module) -> list[Example]:
+        raise RegardError("longer than 8 tokens")
+
+    outcome = train(
+        toy(),
+        Words(),
+        plan(steps=4, evaluate=4),
+        folder=tmp_path,
+        seed=1,
+        evaluate=validation,
+        answer=answer,
+        observers=[notes],
+    )
+    assert outcome.step == 4
+    assert notes.notices == ["no samples are shown: longer than 8 tokens"]
 
 
 def test_evaluation_is_of_the_running_mean_and_training_goes_on_from_the_weights(tmp_path: Path) -> None:

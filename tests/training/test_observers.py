@@ -12,6 +12,7 @@ from torch import nn
 from training.toys import Notebook, Words, plan, toy, validation
 
 from regard.errors import RegardError
+from regard.runs.tasks.prepared import Example
 from regard.training.loop import train
 from regard.training.observers import (
     Log,
@@ -205,6 +206,7 @@ def shown(*, terminal: bool, every: float) -> str:
         now[0] += 1.0
         progress.stepped(progressed(step, total, count))
     progress.evaluated(8, {"loss": 1.23456, "bleu": 31.4})
+    progress.answered(8, [Example("one  two", "un\ndeux", "un deux"), Example("x" * 99, "", "[y]")])
     progress.noticed("[step] is broken")
     progress.finished(Outcome(step=8, weights={}, kind="last", metrics={}, stopped=True))
     progress.close()
@@ -216,6 +218,8 @@ def test_elsewhere_a_plain_line_now_and_then_with_means_over_tokens() -> None:
         "step 6/10  loss 2.500  rate 1.0e-03  20 tokens/s  0:00:04 left",
         "step 8/10  loss 3.000  rate 1.0e-03  10 tokens/s  0:00:02 left",
         "step 8: loss 1.235  bleu 31.4",
+        "  one two → un deux (reference: un deux)",
+        f"  {'x' * 69}… →  (reference: [y])",
         "[step] is broken",
         "stopped after step 8, saved: resume to go on",
     ]
@@ -226,6 +230,16 @@ def test_in_a_terminal_a_bar() -> None:
     for part in ("8/10", "loss 3.000", "10 tokens/s", "step 8: loss 1.235", "━"):
         assert part in text
     assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1  # the cursor was hidden, and came back
+
+
+def test_what_is_counted_in_samples_is_called_so() -> None:
+    out = io.StringIO()
+    progress = Progress(
+        Console(file=out, width=200), every=0.0, clock=iter(range(9)).__next__, unit="samples"
+    )
+    progress.started(nn.Identity(), step=0, steps=2)
+    progress.stepped(progressed(1, 10.0, 5))
+    assert "  5 samples/s  " in out.getvalue()
 
 
 def test_without_it_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

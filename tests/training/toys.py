@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.data.batches import PAD, Sequences
 from regard.models.protocols import Loss
 from regard.runs.settings import Averaging, Training
+from regard.runs.tasks.prepared import Example
 from regard.training.observers import Observer, Outcome, Update
 
 VOCABULARY = 11
@@ -76,6 +77,7 @@ class Notebook(Observer):
         self.updates: list[Update] = []
         self.evaluations: list[tuple[int, Mapping[str, float]]] = []
         self.notices: list[str] = []
+        self.answers: list[tuple[int, Sequence[Example]]] = []
         self.closed = False
 
     def stepped(self, update: Update) -> None:
@@ -83,6 +85,9 @@ class Notebook(Observer):
 
     def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
         self.evaluations.append((step, metrics))
+
+    def answered(self, step: int, examples: Sequence[Example]) -> None:
+        self.answers.append((step, examples))
 
     def noticed(self, message: str) -> None:
         self.notices.append(message)

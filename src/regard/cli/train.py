@@ -158,7 +158,8 @@ def watchers(tensorboard: bool = False, attention: int = 0) -> "Watchers":
     from regard.training.observers import Log, Progress
 
     def observers(run: "RunFolder") -> "Sequence[Observer]":
-        watching: list[Observer] = [Log(run.log), Progress()]
+        unit = "tokens" if run.load_recipe().kind.gives == "text" else "samples"
+        watching: list[Observer] = [Log(run.log), Progress(unit=unit)]
         if tensorboard:
             from regard.training.observers import TensorBoard
 

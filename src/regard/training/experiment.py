@@ -166,6 +166,7 @@ class _Experiment:
             recipe.training,
             folder=run.path,
             evaluate=lambda each: {metric.name: metric.value for metric in prepared.validate(each)},
+            answer=prepared.answer,
             observers=observers(run) if world.first else (),
             seed=recipe.seed,
             device=world.device,

@@ -14,6 +14,7 @@ from regard.data.batches import Feed
 from regard.errors import Interrupted, Interruption, RegardError
 from regard.runs.checkpoints import Checkpoint, CheckpointRetention, TrainingProgress
 from regard.runs.settings import Training
+from regard.runs.tasks.prepared import Example
 from regard.training.distribution import World, batch_order, conditions, differences, joined
 from regard.training.observers import Observer, Outcome, observed_by
 from regard.training.state import TrainingState, install, mean_of, weights_of
@@ -22,6 +23,7 @@ from regard.training.update import Updater, Work
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
 SMALLER_IS_BETTER = ("loss", "perplexity", "wer", "cer")
 
+Answers = Callable[[nn.Module], Sequence[Example]]  # samples answered by the model, to be shown
 Measure = Callable[[], dict[str, float]]  # the metrics of the weights in the model
 
 
@@ -33,6 +35,7 @@ def train(
     folder: Path,
     seed: int,
     evaluate: Evaluate | None = None,
+    answer: Answers | None = None,
     observers: Sequence[Observer] = (),
     device: torch.device | str = "cpu",
     resume: bool = False,
@@ -58,7 +61,7 @@ def train(
     ):
         state = TrainingState(model.to(world.device).train(), settings)
         retention = CheckpointRetention(folder / "checkpoints", settings)
-        training = _Training(state, settings, world, retention, evaluate, observer, asked)
+        training = _Training(state, settings, world, retention, evaluate, answer, observer, asked)
         training.begin(resume=resume)
         stopped = _updates(training, feed, seed, asked)
         return training.end(stopped=stopped)
@@ -121,11 +124,13 @@ class _Training:
         world: World,
         retention: CheckpointRetention,
         evaluate: Evaluate | None,
+        answer: Answers | None,
         observer: Observer,
         interruption: Interruption,
     ) -> None:
         self.state, self.settings, self.world, self.retention = state, settings, world, retention
-        self.evaluate, self.observer, self.interruption = evaluate, observer, interruption
+        self.evaluate, self.answer, self.observer = evaluate, answer, observer
+        self.interruption = interruption
         self.notices: list[str] = []
 
     @property
@@ -212,6 +217,19 @@ class _Training:
         if improved and self.world.first:
             self.retention.save_best(self.state.progress, weights_of(self.state.model))
         self.observer.evaluated(progress.step, metrics)
+        if self.answer is not None and self.world.first:
+            self._answer(self.answer)
+
+    def _answer(self, answer: Answers) -> None:
+        """Have the model answer some samples, for people to read: what goes wrong with that ends no training."""
+        model = self.state.model.eval()
+        try:
+            with torch.no_grad():
+                self.observer.answered(self.state.progress.step, answer(model))
+        except RegardError as error:
+            self.observer.noticed(f"no samples are shown: {error}")
+        finally:
+            model.train()
 
     def _measured(self) -> dict[str, float]:
         """The metrics of the weights in the model: the first process finds them, the others wait."""

@@ -17,6 +17,9 @@ from torch import Tensor, nn
 
 from regard.data.file_access import sync_folder
 from regard.errors import RegardError
+from regard.runs.tasks.prepared import Example
+
+_LETTERS = 70  # of a text that is shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +64,9 @@ class Observer:
     def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
         """The model was evaluated."""
 
+    def answered(self, step: int, examples: Sequence[Example]) -> None:
+        """The evaluated model answered some samples of the validation data."""
+
     def saving(self, step: int) -> None:
         """A checkpoint comes next: what is to be found after a crash has to be on the disk now."""
 
@@ -92,7 +98,8 @@ class _Several(Observer):
         self.observers = observers
 
     started, stepping, stepped = _to_each("started"), _to_each("stepping"), _to_each("stepped")
-    evaluated, saving, saved = _to_each("evaluated"), _to_each("saving"), _to_each("saved")
+    evaluated, answered = _to_each("evaluated"), _to_each("answered")
+    saving, saved = _to_each("saving"), _to_each("saved")
     noticed, finished, close = _to_each("noticed"), _to_each("finished"), _to_each("close")
 
 
@@ -231,18 +238,19 @@ def _strict(value: Any) -> Any:
 
 
 class Progress(Observer):
-    """Loss, learning rate, tokens a second and time left, averaged since the last report."""
+    """Loss, learning rate, tokens or samples a second and time left, averaged since the last report."""
 
     def __init__(
         self,
         console: Console | None = None,
         *,
         every: float | None = None,  # seconds between reports: 0.5 in a terminal, 10 elsewhere
+        unit: str = "tokens",  # that an update counts
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._console = console or Console(stderr=True)
         self._every = every if every is not None else (0.5 if self._console.is_terminal else 10.0)
-        self._clock = clock
+        self._clock, self._unit = clock, unit
         self._bar: Bar | None = None
         self._means, self._since, self._first, self._steps = Means(), 0.0, 0, 0
         self._began: float | None = None
@@ -277,6 +285,11 @@ class Progress(Observer):
         """A line that stays."""
         self._line(f"step {step}: " + "  ".join(f"{name} {value:.4g}" for name, value in metrics.items()))
 
+    def answered(self, step: int, examples: Sequence[Example]) -> None:
+        """A line each, with its reference."""
+        for each in examples:
+            self._line(f"  {_cut(each.given)} → {_cut(each.answer)} (reference: {_cut(each.reference)})")
+
     def noticed(self, message: str) -> None:
         """A line that stays."""
         self._line(message)
@@ -298,7 +311,7 @@ class Progress(Observer):
         if means.get("nll") == means["loss"]:  # without smoothing they are one thing
             del means["nll"]
         text = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
-        text += f"  rate {update.rate:.1e}  {speed:,.0f} tokens/s"
+        text += f"  rate {update.rate:.1e}  {speed:,.0f} {self._unit}/s"
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], text=text)
             return
@@ -307,6 +320,12 @@ class Progress(Observer):
 
     def _line(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _cut(text: str) -> str:
+    """In one line that is not too long."""
+    text = " ".join(text.split())
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
 
 
 def _clock_time(seconds: float) -> str:

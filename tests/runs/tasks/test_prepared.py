@@ -1,8 +1,10 @@
 """What is printed before training: how much was read, how, some of it, and all that was dropped."""
 
 import json
+import re
 
 import pytest
+import torch
 from PIL import Image
 from runs.small import (
     MODEL,
@@ -19,8 +21,10 @@ from runs.small import (
 from regard import RegardError
 from regard.data.audio import Recording, tone, wav_of
 from regard.data.text_lines import Report
+from regard.runs.answering import Translator
+from regard.runs.load import build_model
 from regard.runs.recipe import resolve
-from regard.runs.tasks.prepared import summary
+from regard.runs.tasks.prepared import EXAMPLES, spread, summary
 from regard.runs.tasks.translation import pairs_of
 from regard.training.experiment import prepare
 
@@ -235,3 +239,56 @@ def test_nothing_left_of_pictures_gives_the_reason(tmp_path):
         RegardError, match=r"none of 1 pictures can be used; dropped: missing: 1; the first: .*none\.png"
     ):
         prepare(recipe, Report())
+
+
+@pytest.mark.parametrize("count", [1, 20, 21])
+def test_a_test_set_of_few_samples_says_so(count):
+    recipe = numbers(data={"kind": "numbers", "largest": 9999, "train": 60, "valid": 5, "test": count})
+    few = [line for line in said(recipe) if line.startswith("test pairs: only")]
+    assert few == [
+        f"test pairs: only {count}, so what is measured on them says little; give more, or hold out more"
+    ] * (count <= 20)
+
+
+def answered(recipe):
+    """What an untrained model makes of some validation samples, and the recipe's data made ready."""
+    prepared = prepare(recipe, Report())
+    torch.manual_seed(1)
+    model = build_model(prepared.config, recipe.kinds).eval()
+    with torch.no_grad():
+        return prepared, model, prepared.answer(model)
+
+
+def test_a_translator_answers_validation_pairs_as_it_decodes_them():
+    prepared, model, found = answered(numbers())
+    valid = dict(pairs_of(numbers(), "valid")())
+    translator = Translator(model, dict(prepared.tokenizers))
+    assert len(found) == EXAMPLES
+    assert len({each.given for each in found}) == EXAMPLES
+    for each in found:
+        assert each.reference == valid[each.given]
+        assert each.answer == translator.translate([each.given])[0]
+
+
+def test_a_classifier_and_a_language_model_answer_validation_samples(tmp_path):
+    table = tmp_path / "texts.tsv"
+    table.write_text("".join(f"text {n}\t{'even' if n % 2 == 0 else 'odd'}\n" for n in range(200)))
+    _, _, found = answered(classification(table))
+    assert [each.reference for each in found] == [
+        "even" if int(each.given.split()[1]) % 2 == 0 else "odd" for each in found
+    ]
+    assert {each.answer for each in found} <= {"even", "odd"}
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"a b c d {n} {n + 1}\n" for n in range(200)))
+    _, _, found = answered(language(text))
+    assert len(found) == EXAMPLES
+    for each in found:
+        assert each.given == "a b c"
+        assert re.fullmatch(r"d \d+ \d+", each.reference)
+        assert each.answer
+
+
+def test_one_sample_is_answered_once_and_none_not_at_all():
+    assert spread(["x"]) == ["x"]
+    assert spread([]) == []
+    assert spread(range(5000)) == [250, 750]

@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from regard.data.batches import Feed
 from regard.data.digits import SIDE
 from regard.data.feeds import LabelledFeed, tokenize
@@ -14,6 +16,8 @@ from regard.data.records import read_labelled
 from regard.data.text_lines import Report
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
+from regard.runs.answering import Labeller
+from regard.runs.inputs import TextReader
 from regard.runs.recipe import Recipe
 from regard.runs.results import Metric
 from regard.runs.settings import (
@@ -27,7 +31,16 @@ from regard.runs.settings import (
     SpokenData,
 )
 from regard.runs.tasks.media import Pool, picture_pools, prefetched, sound_pools
-from regard.runs.tasks.prepared import Prepared, all_located, counted, likelihood, packs, too_long
+from regard.runs.tasks.prepared import (
+    Example,
+    Prepared,
+    all_located,
+    counted,
+    likelihood,
+    packs,
+    spread,
+    too_long,
+)
 from regard.runs.tasks.translation import SAMPLES, SPLITS, split_of, trained
 
 Samples = list[tuple[str, str]]
@@ -73,6 +86,13 @@ def _prepare_texts(
         for split in SPLITS
     }
 
+    shown = spread(samples["valid"])
+
+    def answer(model: nn.Module) -> list[Example]:
+        sorter = Labeller(model, TextReader(tokenizers["source"]), labels)
+        found = sorter.classify([text for text, _ in shown])
+        return [Example(text, said, label) for (text, label), said in zip(shown, found, strict=True)]
+
     longest, train = recipe.tokens.longest, feeds["train"]
     unused = {split: feeds[split].left_out for split in ("valid", "test") if feeds[split].left_out}
     return Prepared(
@@ -80,6 +100,7 @@ def _prepare_texts(
         train=feeds["train"],
         validate=partial(likelihood, feed=feeds["valid"]),
         test=partial(likelihood, feed=feeds["test"]),
+        answer=answer,
         tokenizers=tokenizers,
         labels=labels,
         facts={

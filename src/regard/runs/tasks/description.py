@@ -24,7 +24,7 @@ from regard.runs.recipe import Recipe
 from regard.runs.results import Metric, transcription_metrics, translation_metrics
 from regard.runs.settings import Decoding, ImageData, PlaceData, SameData, SoundData, SpokenData, StripData
 from regard.runs.tasks.media import Pool, picture_pools, prefetched, sound_pools
-from regard.runs.tasks.prepared import Prepared, likelihood, too_long, write_answers
+from regard.runs.tasks.prepared import EXAMPLES, Example, Prepared, likelihood, too_long, write_answers
 from regard.runs.tasks.translation import SAMPLES, trained
 
 ROWS = 64  # answered together
@@ -78,6 +78,11 @@ def prepare(
             found += metrics(describe(model, tokenizer, greedily, questions), recipe)
         return found
 
+    def answer(model: nn.Module) -> list[Example]:
+        questions = _first(splits["valid"].questions(), EXAMPLES)
+        told = describe(model, tokenizer, replace(recipe.decoding, beam=1), questions)
+        return [Example(name, text, reference) for name, reference, text in told]
+
     def test(model: nn.Module) -> list[Metric]:
         told = describe(model, tokenizer, recipe.decoding, splits["test"].questions())
         return metrics(told, recipe)
@@ -87,6 +92,7 @@ def prepare(
         train=train,
         validate=validate,
         test=test,
+        answer=answer,
         tokenizers=tokenizers,
         facts={
             "training samples": count - left_out,

@@ -7,20 +7,32 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from regard.data.feeds import TextFeed, tokenize
 from regard.data.records import read_text
 from regard.data.stream_feed import StreamFeed
 from regard.data.text_lines import Report, matching, read_lines
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
+from regard.runs.answering import TextGenerator
 from regard.runs.recipe import Recipe
 from regard.runs.results import Metric
 from regard.runs.settings import Files, TextData
-from regard.runs.tasks.prepared import Prepared, all_located, likelihood, packs, too_long
+from regard.runs.tasks.prepared import (
+    Example,
+    Prepared,
+    all_located,
+    likelihood,
+    packs,
+    spread,
+    too_long,
+)
 from regard.runs.tasks.translation import SAMPLES, trained
 
 Texts = Callable[[], Iterator[str]]
 PIECE = 10_000  # letters tokenised at once
+SHOWN = 24  # tokens that a line of the validation text is continued by, at every evaluation
 
 
 def prepare(
@@ -38,6 +50,13 @@ def prepare(
     tokenizer = tokenizers["source"]
     feeds = {split: feed_of(recipe, texts[split], tokenizer, shift=split == "train") for split in texts}
 
+    shown = spread(_halves(texts["valid"]))
+
+    def answer(model: nn.Module) -> list[Example]:
+        writer = TextGenerator(model, tokenizers, lines=data.unit == "lines")
+        found = writer.generate([begun for begun, _ in shown], tokens=SHOWN, temperature=0.0)
+        return [Example(begun, text, rest) for (begun, rest), text in zip(shown, found, strict=True)]
+
     counts: dict[str, object] = {}
     train = feeds["train"]
     if isinstance(train, TextFeed):
@@ -49,6 +68,7 @@ def prepare(
         train=feeds["train"],
         validate=partial(likelihood, feed=feeds["valid"]),
         test=partial(likelihood, feed=feeds["test"]),
+        answer=answer,
         tokenizers=tokenizers,
         facts={
             **counts,
@@ -58,6 +78,14 @@ def prepare(
         },
         samples=[(text,) for text in samples],
     )
+
+
+def _halves(texts: Texts) -> Iterator[tuple[str, str]]:
+    """Lines of some words, each in two halves."""
+    for line in (line for text in texts() for line in text.splitlines()):
+        words = line.split()
+        if len(words) >= 4:
+            yield " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
 
 
 def evaluate(loaded: Any, recipe: Recipe, report: Report, answers: Path | None) -> list[Metric]:

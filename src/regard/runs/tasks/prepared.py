@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import nn
@@ -26,6 +26,17 @@ from regard.runs.results import Metric, likelihood_metrics
 from regard.runs.settings import FromFiles
 
 Evaluation = Callable[[nn.Module], list[Metric]]
+EXAMPLES = 2  # validation samples that are answered at every evaluation, for people to read
+Item = TypeVar("Item")
+_FEW = 20  # test samples, of which the metrics say little
+
+
+class Example(NamedTuple):
+    """A sample of the validation data: what goes in, what the model makes of it, and what should come out."""
+
+    given: str
+    answer: str
+    reference: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,6 +47,7 @@ class Prepared:
     train: Feed[Any]
     validate: Evaluation  # while training
     test: Evaluation  # at the end
+    answer: Callable[[nn.Module], list[Example]] | None = None  # some of the validation data, while training
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
     labels: list[str] | None = None
     facts: Mapping[str, object] = field(default_factory=dict)  # for the model card: how much data there was
@@ -44,6 +56,12 @@ class Prepared:
         tuple[str, ...]
     ] = ()  # the first few, as they were read: a text, or what goes in and comes out
     notices: Sequence[str] = ()  # what a person should know before training
+
+
+def spread(samples: Iterable[Item]) -> list[Item]:
+    """Some of the first thousand samples, apart from each other: neighbours in a file are often alike."""
+    some = list(islice(samples, 1000))
+    return [some[len(some) * (2 * place + 1) // (2 * EXAMPLES)] for place in range(min(EXAMPLES, len(some)))]
 
 
 def likelihood(model: nn.Module, feed: Feed[Any]) -> list[Metric]:
@@ -165,6 +183,7 @@ def summary(prepared: Prepared, report: Report) -> list[str]:
     return [
         *layouts(report),
         facts,
+        *_few_tested(prepared),
         *_classes(prepared),
         *(f"as read: {' → '.join(map(_shown, sample))}" for sample in prepared.samples),
         *(dropped(report) or ["dropped: nothing"]),
@@ -184,6 +203,12 @@ def dropped(report: Report) -> list[str]:
     if not report.total:
         return []
     return [f"dropped: {report.total:,} ({report.kinds})", *(f"  {problem}" for problem in report.first)]
+
+
+def _few_tested(prepared: Prepared) -> Iterator[str]:
+    for name, count in prepared.facts.items():
+        if name.startswith("test ") and isinstance(count, int) and count <= _FEW:
+            yield f"{name}: only {count}, so what is measured on them says little; give more, or hold out more"
 
 
 def _classes(prepared: Prepared) -> Iterator[str]:

@@ -21,11 +21,13 @@ from regard.runs.recipe import Recipe
 from regard.runs.results import Metric, translation_metrics
 from regard.runs.settings import NumberData, PairData
 from regard.runs.tasks.prepared import (
+    Example,
     Prepared,
     all_located,
     likelihood,
     located,
     packs,
+    spread,
     too_long,
     write_answers,
 )
@@ -75,6 +77,16 @@ def prepare(
             found += translation(translator, validated, tokenize=recipe.decoding.bleu)
         return found
 
+    shown = spread(splits["valid"]())
+
+    def answer(model: nn.Module) -> list[Example]:
+        translated = Translator(model, tokenizers, replace(recipe.decoding, beam=1)).translate(
+            [source for source, _ in shown]
+        )
+        return [
+            Example(source, text, target) for (source, target), text in zip(shown, translated, strict=True)
+        ]
+
     def test(model: nn.Module) -> list[Metric]:
         return translation(
             Translator(model, tokenizers, recipe.decoding),
@@ -87,6 +99,7 @@ def prepare(
         train=feeds["train"],
         validate=validate,
         test=test,
+        answer=answer,
         tokenizers=tokenizers,
         facts={
             "training pairs": total - left_out,
