@@ -15,7 +15,7 @@ from regard.data.batches import Sequences
 from regard.errors import RegardError
 from regard.models.protocols import Loss
 from regard.runs import checkpoints
-from regard.runs.tasks.prepared import Example
+from regard.runs.tasks.prepared import AnsweredSample
 from regard.training.loop import better, train
 from regard.training.observers import Log, Observer, Update
 
@@ -259,9 +259,9 @@ def test_evaluation_sees_the_model_as_it_answers(tmp_path: Path) -> None:
 def test_samples_are_answered_after_every_evaluation_and_change_no_bit(tmp_path: Path) -> None:
     notes, modes = Notebook(), []
 
-    def answer(model: nn.Module) -> list[Example]:
+    def answer(model: nn.Module) -> list[AnsweredSample]:
         modes.append(model.training)
-        return [Example("given", "answer", "reference")]
+        return [AnsweredSample("given", "answer", "reference")]
 
     plain, shown = (toy(dropout=0.3) for _ in range(2))
     wanted = train(
@@ -286,7 +286,7 @@ def test_samples_are_answered_after_every_evaluation_and_change_no_bit(tmp_path:
 def test_a_sample_that_cannot_be_answered_ends_no_training(tmp_path: Path) -> None:
     notes = Notebook()
 
-    def answer(model: nn.Module) -> list[Example]:
+    def answer(model: nn.Module) -> list[AnsweredSample]:
         raise RegardError("longer than 8 tokens")
 
     outcome = train(

@@ -12,7 +12,7 @@ from torch import nn
 from training.toys import Notebook, Words, plan, toy, validation
 
 from regard.errors import RegardError
-from regard.runs.tasks.prepared import Example
+from regard.runs.tasks.prepared import AnsweredSample
 from regard.training.loop import train
 from regard.training.observers import (
     Log,
@@ -206,7 +206,9 @@ def shown(*, terminal: bool, every: float) -> str:
         now[0] += 1.0
         progress.stepped(progressed(step, total, count))
     progress.evaluated(8, {"loss": 1.23456, "bleu": 31.4})
-    progress.answered(8, [Example("one  two", "un\ndeux", "un deux"), Example("x" * 99, "", "[y]")])
+    progress.answered(
+        8, [AnsweredSample("one  two", "un\ndeux", "un deux"), AnsweredSample("x" * 99, "", "[y]")]
+    )
     progress.noticed("[step] is broken")
     progress.finished(Outcome(step=8, weights={}, kind="last", metrics={}, stopped=True))
     progress.close()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.data.batches import PAD, Sequences
 from regard.models.protocols import Loss
 from regard.runs.settings import Averaging, Training
-from regard.runs.tasks.prepared import Example
+from regard.runs.tasks.prepared import AnsweredSample
 from regard.training.observers import Observer, Outcome, Update
 
 VOCABULARY = 11
@@ -77,7 +77,7 @@ class Notebook(Observer):
         self.updates: list[Update] = []
         self.evaluations: list[tuple[int, Mapping[str, float]]] = []
         self.notices: list[str] = []
-        self.answers: list[tuple[int, Sequence[Example]]] = []
+        self.answers: list[tuple[int, Sequence[AnsweredSample]]] = []
         self.closed = False
 
     def stepped(self, update: Update) -> None:
@@ -86,8 +86,8 @@ class Notebook(Observer):
     def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
         self.evaluations.append((step, metrics))
 
-    def answered(self, step: int, examples: Sequence[Example]) -> None:
-        self.answers.append((step, examples))
+    def answered(self, step: int, samples: Sequence[AnsweredSample]) -> None:
+        self.answers.append((step, samples))
 
     def noticed(self, message: str) -> None:
         self.notices.append(message)

@@ -14,7 +14,7 @@ from regard.data.batches import Feed
 from regard.errors import Interrupted, Interruption, RegardError
 from regard.runs.checkpoints import Checkpoint, CheckpointRetention, TrainingProgress
 from regard.runs.settings import Training
-from regard.runs.tasks.prepared import Example
+from regard.runs.tasks.prepared import AnsweredSample
 from regard.training.distribution import World, batch_order, conditions, differences, joined
 from regard.training.observers import Observer, Outcome, observed_by
 from regard.training.state import TrainingState, install, mean_of, weights_of
@@ -23,7 +23,7 @@ from regard.training.update import Updater, Work
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
 SMALLER_IS_BETTER = ("loss", "perplexity", "wer", "cer")
 
-Answers = Callable[[nn.Module], Sequence[Example]]  # samples answered by the model, to be shown
+Answers = Callable[[nn.Module], Sequence[AnsweredSample]]  # samples answered by the model, to be shown
 Measure = Callable[[], dict[str, float]]  # the metrics of the weights in the model
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.data.file_access import sync_folder
 from regard.errors import RegardError
-from regard.runs.tasks.prepared import Example
+from regard.runs.tasks.prepared import AnsweredSample
 
 _LETTERS = 70  # of a text that is shown
 
@@ -64,7 +64,7 @@ class Observer:
     def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
         """The model was evaluated."""
 
-    def answered(self, step: int, examples: Sequence[Example]) -> None:
+    def answered(self, step: int, samples: Sequence[AnsweredSample]) -> None:
         """The evaluated model answered some samples of the validation data."""
 
     def saving(self, step: int) -> None:
@@ -285,9 +285,9 @@ class Progress(Observer):
         """A line that stays."""
         self._line(f"step {step}: " + "  ".join(f"{name} {value:.4g}" for name, value in metrics.items()))
 
-    def answered(self, step: int, examples: Sequence[Example]) -> None:
+    def answered(self, step: int, samples: Sequence[AnsweredSample]) -> None:
         """A line each, with its reference."""
-        for each in examples:
+        for each in samples:
             self._line(f"  {_cut(each.given)} → {_cut(each.answer)} (reference: {_cut(each.reference)})")
 
     def noticed(self, message: str) -> None:

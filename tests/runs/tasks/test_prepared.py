@@ -24,7 +24,7 @@ from regard.data.text_lines import Report
 from regard.runs.answering import Translator
 from regard.runs.load import build_model
 from regard.runs.recipe import resolve
-from regard.runs.tasks.prepared import EXAMPLES, spread, summary
+from regard.runs.tasks.prepared import SAMPLES_ANSWERED, spread, summary
 from regard.runs.tasks.translation import pairs_of
 from regard.training.experiment import prepare
 
@@ -263,8 +263,8 @@ def test_a_translator_answers_validation_pairs_as_it_decodes_them():
     prepared, model, found = answered(numbers())
     valid = dict(pairs_of(numbers(), "valid")())
     translator = Translator(model, dict(prepared.tokenizers))
-    assert len(found) == EXAMPLES
-    assert len({each.given for each in found}) == EXAMPLES
+    assert len(found) == SAMPLES_ANSWERED
+    assert len({each.given for each in found}) == SAMPLES_ANSWERED
     for each in found:
         assert each.reference == valid[each.given]
         assert each.answer == translator.translate([each.given])[0]
@@ -281,7 +281,7 @@ def test_a_classifier_and_a_language_model_answer_validation_samples(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("".join(f"a b c d {n} {n + 1}\n" for n in range(200)))
     _, _, found = answered(language(text))
-    assert len(found) == EXAMPLES
+    assert len(found) == SAMPLES_ANSWERED
     for each in found:
         assert each.given == "a b c"
         assert re.fullmatch(r"d \d+ \d+", each.reference)

@@ -32,7 +32,7 @@ from regard.runs.settings import (
 )
 from regard.runs.tasks.media import Pool, picture_pools, prefetched, sound_pools
 from regard.runs.tasks.prepared import (
-    Example,
+    AnsweredSample,
     Prepared,
     all_located,
     counted,
@@ -88,10 +88,10 @@ def _prepare_texts(
 
     shown = spread(samples["valid"])
 
-    def answer(model: nn.Module) -> list[Example]:
+    def answer(model: nn.Module) -> list[AnsweredSample]:
         sorter = Labeller(model, TextReader(tokenizers["source"]), labels)
         found = sorter.classify([text for text, _ in shown])
-        return [Example(text, said, label) for (text, label), said in zip(shown, found, strict=True)]
+        return [AnsweredSample(text, said, label) for (text, label), said in zip(shown, found, strict=True)]
 
     longest, train = recipe.tokens.longest, feeds["train"]
     unused = {split: feeds[split].left_out for split in ("valid", "test") if feeds[split].left_out}

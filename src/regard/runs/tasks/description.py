@@ -24,7 +24,14 @@ from regard.runs.recipe import Recipe
 from regard.runs.results import Metric, transcription_metrics, translation_metrics
 from regard.runs.settings import Decoding, ImageData, PlaceData, SameData, SoundData, SpokenData, StripData
 from regard.runs.tasks.media import Pool, picture_pools, prefetched, sound_pools
-from regard.runs.tasks.prepared import EXAMPLES, Example, Prepared, likelihood, too_long, write_answers
+from regard.runs.tasks.prepared import (
+    SAMPLES_ANSWERED,
+    AnsweredSample,
+    Prepared,
+    likelihood,
+    too_long,
+    write_answers,
+)
 from regard.runs.tasks.translation import SAMPLES, trained
 
 ROWS = 64  # answered together
@@ -78,10 +85,10 @@ def prepare(
             found += metrics(describe(model, tokenizer, greedily, questions), recipe)
         return found
 
-    def answer(model: nn.Module) -> list[Example]:
-        questions = _first(splits["valid"].questions(), EXAMPLES)
+    def answer(model: nn.Module) -> list[AnsweredSample]:
+        questions = _first(splits["valid"].questions(), SAMPLES_ANSWERED)
         told = describe(model, tokenizer, replace(recipe.decoding, beam=1), questions)
-        return [Example(name, text, reference) for name, reference, text in told]
+        return [AnsweredSample(name, text, reference) for name, reference, text in told]
 
     def test(model: nn.Module) -> list[Metric]:
         told = describe(model, tokenizer, recipe.decoding, splits["test"].questions())

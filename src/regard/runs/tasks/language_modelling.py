@@ -20,7 +20,7 @@ from regard.runs.recipe import Recipe
 from regard.runs.results import Metric
 from regard.runs.settings import Files, TextData
 from regard.runs.tasks.prepared import (
-    Example,
+    AnsweredSample,
     Prepared,
     all_located,
     likelihood,
@@ -52,10 +52,10 @@ def prepare(
 
     shown = spread(_halves(texts["valid"]))
 
-    def answer(model: nn.Module) -> list[Example]:
+    def answer(model: nn.Module) -> list[AnsweredSample]:
         writer = TextGenerator(model, tokenizers, lines=data.unit == "lines")
         found = writer.generate([begun for begun, _ in shown], tokens=SHOWN, temperature=0.0)
-        return [Example(begun, text, rest) for (begun, rest), text in zip(shown, found, strict=True)]
+        return [AnsweredSample(begun, text, rest) for (begun, rest), text in zip(shown, found, strict=True)]
 
     counts: dict[str, object] = {}
     train = feeds["train"]

@@ -26,12 +26,12 @@ from regard.runs.results import Metric, likelihood_metrics
 from regard.runs.settings import FromFiles
 
 Evaluation = Callable[[nn.Module], list[Metric]]
-EXAMPLES = 2  # validation samples that are answered at every evaluation, for people to read
+SAMPLES_ANSWERED = 2  # validation samples that are answered at every evaluation, for people to read
 Item = TypeVar("Item")
 _FEW = 20  # test samples, of which the metrics say little
 
 
-class Example(NamedTuple):
+class AnsweredSample(NamedTuple):
     """A sample of the validation data: what goes in, what the model makes of it, and what should come out."""
 
     given: str
@@ -47,7 +47,8 @@ class Prepared:
     train: Feed[Any]
     validate: Evaluation  # while training
     test: Evaluation  # at the end
-    answer: Callable[[nn.Module], list[Example]] | None = None  # some of the validation data, while training
+    # Some of the validation data, answered while training.
+    answer: Callable[[nn.Module], list[AnsweredSample]] | None = None
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
     labels: list[str] | None = None
     facts: Mapping[str, object] = field(default_factory=dict)  # for the model card: how much data there was
@@ -61,7 +62,10 @@ class Prepared:
 def spread(samples: Iterable[Item]) -> list[Item]:
     """Some of the first thousand samples, apart from each other: neighbours in a file are often alike."""
     some = list(islice(samples, 1000))
-    return [some[len(some) * (2 * place + 1) // (2 * EXAMPLES)] for place in range(min(EXAMPLES, len(some)))]
+    return [
+        some[len(some) * (2 * place + 1) // (2 * SAMPLES_ANSWERED)]
+        for place in range(min(SAMPLES_ANSWERED, len(some)))
+    ]
 
 
 def likelihood(model: nn.Module, feed: Feed[Any]) -> list[Metric]:

@@ -21,7 +21,7 @@ from regard.runs.recipe import Recipe
 from regard.runs.results import Metric, translation_metrics
 from regard.runs.settings import NumberData, PairData
 from regard.runs.tasks.prepared import (
-    Example,
+    AnsweredSample,
     Prepared,
     all_located,
     likelihood,
@@ -79,12 +79,13 @@ def prepare(
 
     shown = spread(splits["valid"]())
 
-    def answer(model: nn.Module) -> list[Example]:
+    def answer(model: nn.Module) -> list[AnsweredSample]:
         translated = Translator(model, tokenizers, replace(recipe.decoding, beam=1)).translate(
             [source for source, _ in shown]
         )
         return [
-            Example(source, text, target) for (source, target), text in zip(shown, translated, strict=True)
+            AnsweredSample(source, text, target)
+            for (source, target), text in zip(shown, translated, strict=True)
         ]
 
     def test(model: nn.Module) -> list[Metric]:
