@@ -4,15 +4,15 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal, overload
+from dataclasses import replace
+from typing import Literal, NamedTuple, overload
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.biases import Bias
-from regard.attention.call import Call, zero_unseen
+from regard.attention.call import Call, shared_seen, zeroed
 from regard.attention.dispatch import dispatch, observed, observers
 from regard.attention.kernels.additive import scores_of
 from regard.attention.kernels.additive_fused import fused_additive, obstacle
@@ -115,25 +115,48 @@ def compute(
 ) -> Tensor:
     """The output of a call, without observers."""
     choice = choose(call, reach)
-    if reach is not None and choice.kernel == "rows":
+    if reach is None:
+        return _run(choice, call, call.query, call.key, value, None, dropout)
+    if choice.kernel == "rows":
         rows = in_rows(call, value, reach)
         parts = [
             compute(row.call, row.value, row.reach, dropout=dropout, sanitised=row.sanitised) for row in rows
         ]
         return in_one_row(parts, call, reach)
+    # These two give zeros to queries that look at nothing by themselves.
+    zeroing = choice.kernel in ("intervals", "decode")
+    query, key = call.query, call.key
+    looking = None if zeroing and sanitised else reach.looking()
+    seen = None if sanitised else shared_seen(reach.seen(), key)
+    if looking is None and seen is None:
+        return _run(choice, call, query, key, value, reach, dropout)
+    zero = torch.zeros((), dtype=value.dtype, device=value.device)
     if not sanitised:
-        value = value if reach is None else zero_unseen(value, reach.seen())
-        call = call.sanitised(reach)
-    query, key = call.score.map_query(call.query), call.score.map_key(call.key)
+        query, key, value = zeroed(query, looking, zero), zeroed(key, seen, zero), zeroed(value, seen, zero)
+    mixed = _run(choice, call, query, key, value, reach, dropout)
+    return mixed if zeroing else zeroed(mixed, looking, zero)
+
+
+def _run(
+    choice: "Choice",
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    reach: Reach | None,
+    dropout: float,
+) -> Tensor:
+    """What the chosen kernel makes of a call with these queries and keys; undefined for a query that looks at nothing."""
+    query, key = call.score.map_query(query), call.score.map_key(key)
     scale = call.scale * call.score.factor(call.query.shape[-1])
-    if reach is not None and choice.kernel == "blocks":
-        low, high = (int(limit or 0) for limit in reach.bounded)
-        mixed = in_blocks(query, key, value, band=(low, high), real=reach.keys, scale=scale, dropout=dropout)
-        return _looked(mixed, reach)
     if choice.kernel == "small queries":
         added = reach.added() if reach is not None and choice.mask == "matrix" else None
-        mixed = small_queries(query, key, value, added=added, scale=scale, dropout=dropout)
-        return _looked(mixed, reach)
+        return small_queries(query, key, value, added=added, scale=scale, dropout=dropout)
+    if reach is not None and choice.kernel == "blocks":
+        low, high = (int(limit or 0) for limit in reach.bounded)
+        return in_blocks(query, key, value, band=(low, high), real=reach.keys, scale=scale, dropout=dropout)
+    if reach is not None and choice.kernel == "intervals":
+        return intervals(query, key, value, reach, scale=scale, dropout=dropout)
     if isinstance(reach, StaticReach) and choice.kernel == "decode":
         from regard.attention.kernels.decode_attention import decode_attention
 
@@ -144,11 +167,14 @@ def compute(
     else:
         allowed = reach.matrix() if reach is not None and choice.mask == "matrix" else None
         bias = call.biases()
-    if reach is not None and choice.kernel == "intervals":
-        return intervals(query, key, value, reach, scale=scale, dropout=dropout)
+    if choice.kernel == "fused":
+        flag = choice.mask == "causal flag"
+        return fused(
+            query, key, value, bias=bias, allowed=allowed, triangular=flag, scale=scale, dropout=dropout
+        )
     if choice.kernel == "fused additive" and isinstance(call.score, Additive):
         band, rest = ((None, None), None) if reach is None else (reach.bounded, reach.besides_band())
-        mixed = fused_additive(
+        return fused_additive(
             query,
             key,
             call.score.vector,
@@ -159,16 +185,9 @@ def compute(
             scale=scale,
             dropout=dropout,
         )
-    elif choice.kernel == "fused":
-        triangular = choice.mask == "causal flag"
-        mixed = fused(
-            query, key, value, bias=bias, allowed=allowed, triangular=triangular, scale=scale, dropout=dropout
-        )
-    else:
-        key, value = share(key, query), share(value, query)
-        vector = call.score.vector if isinstance(call.score, Additive) else None
-        mixed = written(scores_of(query, key, vector) * scale, value, bias, allowed, dropout)
-    return _looked(mixed, reach)
+    key, value = share(key, query), share(value, query)
+    vector = call.score.vector if isinstance(call.score, Additive) else None
+    return written(scores_of(query, key, vector) * scale, value, bias, allowed, dropout)
 
 
 def attend_beam(
@@ -236,17 +255,10 @@ def _shown(call: Call, value: Tensor, computed: Callable[[], Tensor], dropout: f
     return dispatch(call, proceed)
 
 
-def _looked(mixed: Tensor, reach: Reach | None) -> Tensor:
-    """Zeros for queries that may look at nothing."""
-    looking = None if reach is None else reach.looking()
-    return mixed if looking is None else torch.where(looking[..., None], mixed, 0.0)
-
-
 _SHORT = 128  # keys
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
+class Choice(NamedTuple):
     """Which kernel computes a call, the form in which it gets the mask, and what ruled out a fused one."""
 
     kernel: Literal[
@@ -321,8 +333,8 @@ def _small(call: Call) -> bool:
     """Whether the call is a step of decoding on the CPU, or as small as one. A traced graph is for every size."""
     query = call.query
     return (
-        not torch.compiler.is_compiling()
-        and query.device.type == "cpu"
+        query.is_cpu
+        and not torch.compiler.is_compiling()
         and query.dtype == torch.float32
         and 0 < query.shape[-2] <= MAX_QUERIES
         and call.key.shape[-2] > 0
@@ -333,4 +345,4 @@ def _small(call: Call) -> bool:
 
 def _short_on_cpu(call: Call) -> bool:
     """Whether torch's kernel for the CPU, whose backward pass in 16 bits is slow, would lose to two plain products."""
-    return call.query.device.type == "cpu" and call.query.dtype.itemsize == 2 and call.extent.keys <= _SHORT
+    return call.query.is_cpu and call.query.dtype.itemsize == 2 and call.key.shape[-2] <= _SHORT

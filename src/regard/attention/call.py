@@ -51,7 +51,8 @@ class Call:
             instance("score", self.score, Score, "give a score, such as ScaledDot() or Additive(…)")
         if type(self.scale) is not float:
             number("scale", self.scale)
-        if query.ndim < 2 or key.ndim != query.ndim:
+        asked, there = query.shape, key.shape
+        if len(asked) < 2 or len(there) != len(asked):
             raise RegardError(
                 f"query {tuple(query.shape)} and key {tuple(key.shape)}: both are [..., positions, width], "
                 "with equally many axes"
@@ -60,7 +61,7 @@ class Call:
             raise RegardError(
                 f"query is {query.dtype} on {query.device}, key {key.dtype} on {key.device}: make them the same"
             )
-        batch, kv_batch = query.shape[:-2], key.shape[:-2]
+        batch, kv_batch = asked[:-2], there[:-2]
         if batch != kv_batch and not (
             batch[:-1] == kv_batch[:-1] and kv_batch[-1] and batch[-1] % kv_batch[-1] == 0
         ):
@@ -68,7 +69,7 @@ class Call:
                 f"query {tuple(query.shape)} and key {tuple(key.shape)}: batch axes must be equal, "
                 "but for the heads (axis −3), where those of the key must divide those of the query"
             )
-        self.score.check(query.shape[-1], key.shape[-1])
+        self.score.check(asked[-1], there[-1])
 
     @classmethod
     def of(
@@ -82,7 +83,7 @@ class Call:
         scale: float = 1.0,
     ) -> "Call":
         """A call from its parts, where None is the scaled dot product and a bias may be a bare tensor."""
-        if isinstance(bias, Tensor | np.ndarray):
+        if bias is not None and isinstance(bias, Tensor | np.ndarray):
             bias = TensorBias(bias)
         return cls(query, key, mask, bias, _SCALED_DOT if score is None else score, scale)
 
@@ -103,12 +104,16 @@ class Call:
 
         `masked` is what the mask alone allows, where that is known already.
         """
+        if self.bias is None and (masked is not None or self.mask is None):
+            return masked
         extent, axes = self.extent, self.query.ndim - 2
         if masked is None and self.mask is not None:
-            masked = self.mask.reach(extent).over(axes)
-        if masked is not None and self.bias is not None and not self.bias.relative:
+            masked = self.mask.reach_over(extent, axes)
+        if self.bias is None:
+            return masked
+        if masked is not None and not self.bias.relative:
             masked = masked.spelt()  # a bias of positions means those in the row
-        forbidden = None if self.bias is None else self.bias.reach(extent)
+        forbidden = self.bias.reach(extent)
         if forbidden is None:
             return masked
         # The axes of a bias are lined up like any tensor's, at the right.
@@ -125,8 +130,8 @@ class Call:
         looking, seen = (None, None) if reach is None else (reach.looking(), reach.seen())
         if looking is None and seen is None:
             return self
-        query = self.query if looking is None else torch.where(looking[..., None], self.query, 0.0)
-        return replace(self, query=query, key=zero_unseen(self.key, seen))
+        key = zeroed(self.key, shared_seen(seen, self.key))
+        return replace(self, query=zeroed(self.query, looking), key=key)
 
     def allowed(self) -> Bool[Tensor, "... q k"] | None:
         """The mask as a matrix, with the batch axes of the call; None for everything."""
@@ -151,12 +156,20 @@ class Call:
         return matrix
 
 
-def zero_unseen(
-    rows: Float[Tensor, "*kv k d"], seen: Bool[Tensor, "... k"] | None
-) -> Float[Tensor, "*kv k d"]:
-    """Keys or values with zeros where no query looks; several query heads may share a head of theirs."""
-    if seen is None:
-        return rows
-    if seen.ndim > 1 and seen.shape[-2] not in (1, rows.shape[-3]):
-        seen = rearrange(seen, "... (g h) k -> ... g h k", g=rows.shape[-3]).any(-2)
-    return torch.where(seen[..., None], rows, 0.0)
+def shared_seen(
+    seen: Bool[Tensor, "... k"] | None, key: Float[Tensor, "*kv k d"]
+) -> Bool[Tensor, "... k"] | None:
+    """Which keys are seen by some head, where several heads of the query share one of the key."""
+    if seen is None or seen.ndim == 1 or seen.shape[-2] in (1, key.shape[-3]):
+        return seen
+    return rearrange(seen, "... (g h) k -> ... g h k", g=key.shape[-3]).any(-2)
+
+
+def zeroed(
+    rows: Float[Tensor, "*batch n d"], used: Bool[Tensor, "... n"] | None, zero: Tensor | float = 0.0
+) -> Float[Tensor, "*batch n d"]:
+    """Queries, keys, values or outputs with zeros in the positions that are not used; None: all are.
+
+    `zero` is for those who ask several times: torch makes a tensor of a number, on a GPU with a kernel.
+    """
+    return rows if used is None else torch.where(used.unsqueeze(-1), rows, zero)

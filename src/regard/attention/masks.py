@@ -41,6 +41,10 @@ class Mask(ABC):
         """The cheapest form that says the same."""
         return Reach(extent=extent, rest=self.block(extent.rows, extent.columns, extent))
 
+    def reach_over(self, extent: Extent, batch_axes: int) -> Reach:
+        """Its reach, with its batch axes spread over those of a call."""
+        return self.reach(extent).over(batch_axes)
+
     def band(self, extent: Extent) -> tuple[int | None, int | None]:
         """Limits of j − i that hold for every pair it allows, as far as they are known without a matrix."""
         return None, None
@@ -84,7 +88,7 @@ def causal(*, offset: int | None = None) -> Mask:
     `offset` is where the first query stands among the keys. Leave it out when queries and keys are the same
     positions; a decoder that has seen n tokens and asks about the next ones says `causal(offset=n)`.
     """
-    return _Causal(_maybe_whole("offset", offset))
+    return _Causal(None if offset is None else whole("offset", offset))
 
 
 def window(size: int, *, offset: int | None = None) -> Mask:
@@ -94,7 +98,7 @@ def window(size: int, *, offset: int | None = None) -> Mask:
     """
     if whole("size", size) < 1:
         raise RegardError(f"window(size={size}): the size must be at least 1, which sees only itself")
-    return _Window(size, _maybe_whole("offset", offset))
+    return _Window(size, None if offset is None else whole("offset", offset))
 
 
 def lengths(
@@ -236,11 +240,8 @@ class _Lengths(Mask):
         if self.word == "prefix":
             return f"prefix({shown(self.keys)})"
         named = {"keys": self.keys, "queries": self.queries}
-        parts = (
-            [shown(self.keys)]
-            if self.paired
-            else [f"{n}={shown(c)}" for n, c in named.items() if c is not None]
-        )
+        parts = [f"{name}={shown(count)}" for name, count in named.items() if count is not None]
+        parts = [shown(self.keys)] if self.paired else parts
         if self.padded != "right":
             parts.append(f"padded={self.padded!r}")
         return f"lengths({', '.join(parts)})"
@@ -363,10 +364,6 @@ def _numbered(name: str, ids: Tensor) -> Tensor:
     if ids.ndim == 0:
         raise RegardError(f"documents({name}={shown(ids)}): give one id a position")
     return ids
-
-
-def _maybe_whole(name: str, number: object) -> int | None:
-    return None if number is None else whole(name, number)
 
 
 def checked_mask(given: object) -> Mask:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard.attention.attend import attend_beam, attend_static, attend_within
 from regard.attention.biases import Bias
-from regard.attention.call import Call
+from regard.attention.call import Call, zeroed
 from regard.attention.kv_cache import BeamCache, KeyValue
 from regard.attention.masks import Mask, checked_mask
 from regard.attention.reach import Extent, Reach
@@ -281,7 +281,7 @@ def reach_of(mask: Mask | None, query: Float[Tensor, "*b q d"], key: Float[Tenso
         return None
     checked_mask(mask)
     extent = Extent(queries=query.shape[-2], keys=key.shape[-2], device=query.device)
-    return mask.reach(extent).over(query.ndim - 1)
+    return mask.reach_over(extent, query.ndim - 1)
 
 
 def zero_unused(x: Float[Tensor, "*b n d"], reach: Reach | None) -> Float[Tensor, "*b n d"]:
@@ -299,9 +299,9 @@ def zero_unused(x: Float[Tensor, "*b n d"], reach: Reach | None) -> Float[Tensor
 
 def _zeroed(x: Tensor, used: Tensor | None) -> Tensor:
     """Zeros where no head uses the position; `used` is [*b, heads, n] or, the same for all, [n]."""
-    if used is None:
-        return x
-    return torch.where((used if used.ndim == 1 else used.any(-2))[..., None], x, 0.0)
+    if used is not None and used.ndim > 1:
+        used = used.squeeze(-2) if used.shape[-2] == 1 else used.any(-2)
+    return zeroed(x, used)
 
 
 Three = tuple[int, int, int]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,8 +12,7 @@ from regard.attention.packing import Packs
 from regard.errors import RegardError
 
 
-@dataclass(frozen=True, kw_only=True)
-class Extent:
+class Extent(NamedTuple):
     """The sizes of the matrix that a mask or a bias describes."""
 
     queries: int
@@ -34,7 +33,9 @@ class Extent:
 def pad_axes(tensor: Tensor, batch_axes: int, tail: int) -> Tensor:
     """Give `tensor` the wanted number of batch axes, new ones (of size 1) after its own: batch comes first."""
     own = tensor.ndim - tail
-    return tensor.reshape(*tensor.shape[:own], *([1] * (batch_axes - own)), *tensor.shape[own:])
+    for _ in range(batch_axes - own):
+        tensor = tensor.unsqueeze(own)
+    return tensor
 
 
 def align(a: Tensor, b: Tensor, tail: int) -> tuple[Tensor, Tensor]:
@@ -83,12 +84,14 @@ class Reach:
             side for side in (self, other) if side.queries is not None or side.keys is not None or side.packs
         ]
         low, high = narrower((self.low, self.high), (other.low, other.high))
+        queries = both(self.queries, other.queries, tail=1)
+        one = self.queries is self.keys and other.queries is other.keys  # both paired, or one without any
         reach = Reach(
             extent=self.extent,
             low=low,
             high=high,
-            queries=both(self.queries, other.queries, tail=1),
-            keys=both(self.keys, other.keys, tail=1),
+            queries=queries,
+            keys=queries if one else both(self.keys, other.keys, tail=1),
             rest=both(self.rest, other.rest, tail=2),
             paired=len(padded) > 0 and all(side.paired for side in padded),
             leading=all(side.leading for side in padded),
@@ -101,21 +104,11 @@ class Reach:
 
     def over(self, batch_axes: int) -> "Reach":
         """The same with its batch axes spread over those of a call."""
-        spread: dict[str, Any] = {}
-        for name, part, tail in (
-            ("queries", self.queries, 1),
-            ("keys", self.keys, 1),
-            ("rest", self.rest, 2),
-        ):
-            if part is None:
-                continue
-            if part.ndim - tail > batch_axes:
-                raise RegardError(
-                    f"a mask with {part.ndim - tail} batch axes (shape {tuple(part.shape)}) was given to a call "
-                    f"with {batch_axes}: drop axes from the mask or add them to query and key"
-                )
-            spread[name] = pad_axes(part, batch_axes, tail)
-        return replace(self, **spread) if spread else self
+        if self.queries is self.keys is self.rest is None:
+            return self
+        queries = _over(self.queries, batch_axes, tail=1)
+        keys = queries if self.keys is self.queries else _over(self.keys, batch_axes, tail=1)
+        return replace(self, queries=queries, keys=keys, rest=_over(self.rest, batch_axes, tail=2))
 
     @property
     def plain(self) -> bool:
@@ -175,7 +168,9 @@ class Reach:
         softmax, and the output of those rows is set to zero with `looking`.
         """
         allowed = self.spelt()._band_and_keys()
-        return None if allowed is None else allowed | ~allowed.any(-1, keepdim=True)
+        if allowed is None or (self.plain and self.looking() is None):
+            return allowed
+        return allowed == allowed.any(-1, keepdim=True)  # all of a row without any True
 
     def besides_band(self) -> Bool[Tensor, "*batch _q _k"] | None:
         """Who may look at whom as far as `keys` and `rest` say, as small as it broadcasts, or None for everything."""
@@ -218,8 +213,10 @@ class Reach:
         allowed = self.besides_band()
         if low is None and high is None:
             return allowed
-        ahead = self.extent.columns - self.extent.rows[:, None]
-        return both(within(ahead, low, high), allowed, tail=2)
+        band = torch.ones(self.extent.queries, self.extent.keys, dtype=torch.bool, device=self.extent.device)
+        band = band if high is None else band.tril(high)
+        band = band if low is None else band.triu(low)
+        return both(band, allowed, tail=2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -267,8 +264,23 @@ Band = tuple[int | None, int | None]
 
 def narrower(a: Band, b: Band) -> Band:
     """The band inside both."""
-    lows, highs = ([limit for limit in limits if limit is not None] for limits in zip(a, b, strict=True))
-    return max(lows, default=None), min(highs, default=None)
+    (low, high), (other_low, other_high) = a, b
+    if low is None or (other_low is not None and other_low > low):
+        low = other_low
+    if high is None or (other_high is not None and other_high < high):
+        high = other_high
+    return low, high
+
+
+def _over(part: Tensor | None, batch_axes: int, tail: int) -> Tensor | None:
+    if part is None:
+        return None
+    if part.ndim - tail > batch_axes:
+        raise RegardError(
+            f"a mask with {part.ndim - tail} batch axes (shape {tuple(part.shape)}) was given to a call "
+            f"with {batch_axes}: drop axes from the mask or add them to query and key"
+        )
+    return pad_axes(part, batch_axes, tail)
 
 
 def _any(allowed: Tensor | None, axis: int) -> Tensor | None:

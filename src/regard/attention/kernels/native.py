@@ -131,7 +131,9 @@ class Kernels:
         keys, values = key.shape[2], value.shape[3]
         out = torch.empty(sources, queries, heads, values, device="cpu").transpose(1, 2)
         pairs = sources * heads * queries * (keys + 1)
-        scores, places = torch.empty(pairs, device="cpu"), torch.empty(pairs, dtype=torch.int32, device="cpu")
+        scratch = torch.empty(2 * pairs, device="cpu")  # scores, and as many places of 32 bits
+        scores = scratch.data_ptr()
+        places = scores + scratch.element_size() * pairs
         steps_of_added: tuple[int, ...] = (0, 0, 0)
         if added is not None:
             added = added.expand(sources, heads, queries, keys)  # an axis that is repeated has steps of 0
@@ -145,8 +147,8 @@ class Kernels:
             *out.stride()[:3],
         )
         self._small_queries(
-            query.data_ptr(), key.data_ptr(), value.data_ptr(), _address(added), out.data_ptr(), scores.data_ptr(),
-            places.data_ptr(), scale, sources, heads, heads // key.shape[1], queries, keys, width, values, steps,
+            query.data_ptr(), key.data_ptr(), value.data_ptr(), _address(added), out.data_ptr(), scores,
+            places, scale, sources, heads, heads // key.shape[1], queries, keys, width, values, steps,
         )  # fmt: skip
         return out
 

@@ -1,6 +1,7 @@
 """Attention in torch operations: its fused kernels, weights in memory, a few queries on a CPU, a band block by block."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -30,28 +31,36 @@ def fused(
     The kernels want four axes and one width, so batch axes are folded or added, and the narrower of key and value
     is filled up with zeros, which changes no score and only adds columns of zeros to the result.
     """
-    batch, width = query.shape[:-2], max(query.shape[-1], value.shape[-1])
-    if (
-        0 in batch
-    ):  # torch 2.11 divides by the number of heads; an empty product still gives all three a gradient
+    *batch, _, width = query.shape
+    values = value.shape[-1]
+    # torch 2.11 divides by the number of heads; an empty product still gives all three a gradient.
+    if 0 in batch:
         return query @ share(key, query).mT @ share(value, query)
     if bias is not None:
-        bias = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
+        allowed = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
+    wide = max(width, values)
+    query, key, value = _laid_out(query, wide), _laid_out(key, wide), _laid_out(value, wide)
     mixed = scaled_dot_product_attention(
-        _aligned(four_axes(_widen(query, width))),
-        _aligned(four_axes(_widen(key, width))),
-        _aligned(four_axes(_widen(value, width))),
-        attn_mask=spread(allowed if bias is None else bias, batch),
+        query,
+        key,
+        value,
+        attn_mask=spread(allowed, batch),
         is_causal=triangular,
         scale=scale,
         dropout_p=dropout,
-        enable_gqa=query.shape[:-2] != key.shape[:-2],
+        enable_gqa=query.shape[1] != key.shape[1],
     )
-    return mixed.reshape(*batch, *mixed.shape[-2:])[..., : value.shape[-1]]
+    # Views are left out where they would show all of it: each costs time, and its gradient a copy.
+    mixed = mixed if len(batch) == 2 else mixed.reshape(*batch, *mixed.shape[-2:])
+    return mixed if values == wide else mixed[..., :values]
 
 
-def _widen(tensor: Tensor, width: int) -> Tensor:
-    return tensor if tensor.shape[-1] == width else F.pad(tensor, (0, width - tensor.shape[-1]))
+def _laid_out(tensor: Float[Tensor, "*batch n d"], width: int) -> Float[Tensor, "b h n {width}"]:
+    if tensor.shape[-1] != width:
+        tensor = F.pad(tensor, (0, width - tensor.shape[-1]))
+    if tensor.ndim != 4:
+        tensor = four_axes(tensor)
+    return _aligned(tensor) if tensor.is_cuda else tensor
 
 
 def _aligned(tensor: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n d"]:
@@ -59,12 +68,10 @@ def _aligned(tensor: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n d"]:
 
     Slices of one wide projection have other rows where its parts have odd widths.
     """
-    if not tensor.is_cuda:
-        return tensor
-    step, starts = 16 // tensor.element_size(), (*tensor.stride()[:-1], tensor.storage_offset())
+    step, (batch, head, row, _) = 16 // tensor.element_size(), tensor.stride()
+    crooked = batch % step or head % step or row % step or tensor.storage_offset() % step
     # Only rows that can be aligned: for others torch takes a kernel that needs no alignment.
-    crooked = tensor.shape[-1] % step == 0 and any(start % step for start in starts)
-    return tensor.contiguous() if crooked else tensor
+    return tensor.contiguous() if crooked and tensor.shape[-1] % step == 0 else tensor
 
 
 def four_axes(tensor: Tensor) -> Tensor:
@@ -74,7 +81,7 @@ def four_axes(tensor: Tensor) -> Tensor:
     return tensor.flatten(0, -4) if tensor.ndim > 4 else tensor[(None,) * (4 - tensor.ndim)]
 
 
-def spread(matrix: Tensor | None, batch: tuple[int, ...]) -> Tensor | None:
+def spread(matrix: Tensor | None, batch: Sequence[int]) -> Tensor | None:
     """A mask or bias with four axes; folding more than two batch axes needs those it is constant along."""
     if matrix is None:
         return None
