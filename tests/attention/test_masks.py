@@ -1,13 +1,14 @@
 """Masks against matrices written by hand and against each other."""
 
 import itertools
+import pickle
 
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given
 
-from regard import Mask, RegardError, causal, documents, keep, lengths, prefix, window
+from regard import Mask, RegardError, attend, causal, documents, keep, lengths, prefix, window
 from regard.attention.reach import Extent, align
 
 
@@ -168,3 +169,61 @@ def test_a_block_is_a_cut_of_the_matrix(mask: Mask, queries: int, keys: int, ran
     cut = mask.block(rows, columns, extent(queries, keys))
     whole = mask.dense(queries, keys)
     assert torch.equal(*torch.broadcast_tensors(cut, whole[..., rows[:, None], columns]))
+
+
+class Counted(Mask):
+    """Every other key, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Extent] = []
+
+    def block(self, rows: torch.Tensor, columns: torch.Tensor, extent: Extent) -> torch.Tensor:
+        self.asked.append(extent)
+        return (columns % 2 == 0).expand(len(rows), len(columns))
+
+    def __repr__(self) -> str:
+        return "Counted()"
+
+
+def test_a_shared_mask_is_worked_out_once_for_each_size() -> None:
+    mask = Counted()
+    shared, alone = mask.shared(), Counted()
+    for queries in (3, 3, 7, 3):
+        query, key, value = torch.randn(2, 5, queries, 4), torch.randn(2, 5, 7, 4), torch.randn(2, 5, 7, 4)
+        assert torch.equal(attend(query, key, value, shared), attend(query, key, value, alone))
+    assert [extent.queries for extent in mask.asked] == [3, 7]  # the copy has the same list
+    assert len(alone.asked) == 4
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        causal(),
+        window(2),
+        lengths(torch.tensor([0, 5, 7])),
+        causal() & lengths(torch.tensor([2, 5, 7])),
+        causal() & lengths(torch.tensor([2, 5, 7]), padded="left"),
+        lengths(keys=torch.tensor([0, 5, 7]), queries=torch.tensor([7, 2, 3])),
+    ],
+    ids=repr,
+)
+def test_sharing_a_mask_changes_no_bit_of_outputs_and_gradients(mask: Mask) -> None:
+    shared = mask.shared()
+    assert repr(shared) == repr(mask)
+    inputs = [torch.randn(3, 2, 7, 4, requires_grad=True) for _ in range(3)]
+    grad = torch.randn(3, 2, 7, 4)
+    alone = attend(*inputs, mask)
+    expected = torch.autograd.grad(alone, inputs, grad)
+    for _ in range(2):
+        output = attend(*inputs, shared)
+        assert torch.equal(output, alone)
+        for ours, theirs in zip(torch.autograd.grad(output, inputs, grad), expected, strict=True):
+            assert torch.equal(ours, theirs)
+
+
+def test_a_copy_of_a_shared_mask_keeps_nothing_of_it() -> None:
+    shared = (causal() & window(2)).shared()
+    before = len(pickle.dumps(shared))
+    attend(*torch.randn(3, 1, 1, 300, 4), shared)
+    assert len(pickle.dumps(shared)) == before
+    assert torch.equal(pickle.loads(pickle.dumps(shared)).dense(5, 5), (causal() & window(2)).dense(5, 5))

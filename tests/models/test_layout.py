@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import MultiHeadAttention, RegardError, watch
 from regard.attention.masks import lengths
@@ -174,3 +175,27 @@ def test_blocks_are_gone_through_in_order_and_padding_is_not_seen() -> None:
     short = through(blocks, x, lengths(torch.tensor([7, 3])))
     torch.testing.assert_close(short[0], whole[0])
     torch.testing.assert_close(short[1, :3], through(blocks, x[1:, :3], None)[0])
+
+
+class Comparisons(TorchDispatchMode):
+    """Counts `positions < lengths` and the like: what a mask of lengths is made with."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func.overloadpacket in (torch.ops.aten.lt, torch.ops.aten.eq)
+        return func(*args, **(kwargs or {}))
+
+
+def comparisons(depth: int) -> int:
+    config = TransformerConfig(
+        **{**SMALL, "depth": depth}, decoder_depth=depth, source_vocabulary=12, target_vocabulary=12
+    )
+    model, batch = Transformer(config), Pairs(Sequences.of(SOURCES), Sequences.of(TARGETS))
+    with Comparisons() as found:
+        model.loss(batch)
+    return found.count
+
+
+def test_the_layers_of_a_model_share_what_is_worked_out_for_their_mask() -> None:
+    assert comparisons(1) == comparisons(3) > 0

@@ -11,7 +11,9 @@ one of shape [b, h, q, d] alike. `mask.dense(q, k)` is the matrix, `mask.picture
 """
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -28,6 +30,8 @@ Count = int | Int[Tensor, "*batch"]
 class Mask(ABC):
     """Who may look at whom. Compose with `&` (both allow), `|` (either allows) and `~` (the opposite)."""
 
+    _kept: ClassVar[dict[tuple[Extent, int], Reach] | None] = None  # of one that is `shared`
+
     @abstractmethod
     def block(
         self, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"], extent: Extent
@@ -43,7 +47,25 @@ class Mask(ABC):
 
     def reach_over(self, extent: Extent, batch_axes: int) -> Reach:
         """Its reach, with its batch axes spread over those of a call."""
-        return self.reach(extent).over(batch_axes)
+        if self._kept is None:
+            return self.reach(extent).over(batch_axes)
+        if (extent, batch_axes) not in self._kept:
+            self._kept[extent, batch_axes] = self.reach(extent).over(batch_axes).kept()
+        return self._kept[extent, batch_axes]
+
+    def shared(self) -> "Mask":
+        """The same mask, for the layers of one forward pass: what the first works out is kept for the others.
+
+        So its tensors may not change any more. A traced graph works out everything once anyway.
+        """
+        if torch.compiler.is_compiling():
+            return self
+        mask = copy(self)
+        object.__setattr__(mask, "_kept", {})
+        return mask
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: part for name, part in vars(self).items() if name != "_kept"}
 
     def band(self, extent: Extent) -> tuple[int | None, int | None]:
         """Limits of j − i that hold for every pair it allows, as far as they are known without a matrix."""

@@ -182,8 +182,15 @@ class Reach:
         return None if allowed is None else torch.zeros((), device=allowed.device).where(allowed, -torch.inf)
 
     def settled(self) -> "Reach":
-        """The same, with what a kernel asks of it worked out once: for calls that share it, step after step."""
+        """The same, with what a kernel asks of it worked out once: for calls that share it, step after step.
+
+        Whether all queries look at something is found out too, which waits for a GPU.
+        """
         return _Settled(**vars(self))
+
+    def kept(self) -> "Reach":
+        """The same, with what a kernel asks of it worked out once, when it is asked."""
+        return _Kept(**vars(self))
 
     def looking(self) -> Bool[Tensor, "*batch q"] | None:
         """The queries that may look at something; None when all may."""
@@ -220,7 +227,7 @@ class Reach:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Settled(Reach):
+class _Kept(Reach):
     """A reach that remembers its answers."""
 
     def matrix(self) -> Tensor | None:
@@ -245,12 +252,21 @@ class _Settled(Reach):
 
     @cached_property
     def _looking(self) -> Tensor | None:
-        looking = super().looking()
-        return None if looking is None or bool(looking.all()) else looking
+        return super().looking()
 
     @cached_property
     def _seen(self) -> Tensor | None:
         return super().seen()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Settled(_Kept):
+    """One that knows whether all queries look at something."""
+
+    @cached_property
+    def _looking(self) -> Tensor | None:
+        looking = Reach.looking(self)
+        return None if looking is None or bool(looking.all()) else looking
 
 
 def within(ahead: Tensor, low: int | None, high: int | None) -> Tensor:

@@ -51,6 +51,7 @@ class KeyValueCache:
             return x, self
         self.spent.spend()
         mask, pasts = self._mask(x.shape[1]), []
+        mask = None if mask is None else mask.shared()
         for block, past in zip(blocks, self.pasts, strict=True):
             x, past = block.step(x, past, mask=mask)
             pasts.append(past)

@@ -106,8 +106,8 @@ class Asking(nn.Module):
     def forward(self, asking: Encoded, answering: Encoded) -> Float[Tensor, "b d"]:
         """Attention(Q_asking, K_answering, V_answering), each with its own mask."""
         x = (asking if self.standardised is None else self.standardised(asking)).vectors
-        mask = lengths(asking.lengths)
-        memory_mask = lengths(keys=answering.lengths, queries=asking.lengths)
+        mask = lengths(asking.lengths).shared()
+        memory_mask = lengths(keys=answering.lengths, queries=asking.lengths).shared()
         for block in self.blocks:
             x = block(x, answering.vectors, mask=mask, memory_mask=memory_mask)
         return Encoded(self.norm(x), asking.lengths).pooled(self.how, self.pooling)

@@ -14,7 +14,7 @@ from regard.data.given import configured
 from regard.layers.blocks import EncoderBlock
 from regard.models.decoder_cache import KeyValueCache
 from regard.models.kind import Kind
-from regard.models.layout import Layout, following, readable
+from regard.models.layout import Layout, following, readable, through
 from regard.models.objective import WordLoss
 from regard.models.protocols import Loss
 from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, read_by_table
@@ -84,10 +84,8 @@ class LanguageModel(nn.Module):
         return state.through(blocks, self.embedding(tokens, offset=state.offset()))
 
     def _read(self, batch: Texts, layout: Layout) -> Float[Tensor, "*b n d"]:
-        x, mask = layout.sanitised(self.embedding(batch.tokens, offset=layout.offset)), layout.back()
-        for block in self.blocks:
-            x = block(x, mask=mask)
-        return self.norm(x)
+        x = layout.sanitised(self.embedding(batch.tokens, offset=layout.offset))
+        return self.norm(through(self.blocks, x, layout.back()))
 
     def _words(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b vocabulary"]:
         x = self._spoken(x)

@@ -151,7 +151,8 @@ class Encoded:
 def through(
     blocks: Iterable[nn.Module], x: Float[Tensor, "*b n d"], mask: Mask | None
 ) -> Float[Tensor, "*b n d"]:
-    """x after some blocks."""
+    """x after some blocks, which share what is worked out for the mask."""
+    mask = None if mask is None else mask.shared()
     for block in blocks:
         x = block(x, mask=mask)
     return x

@@ -211,7 +211,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[Source]):
     def _decode(self, batch: Pairs[Source, Any], layout: Layout) -> Float[Tensor, "*b t d"]:
         memory = self.read(batch.source)
         x = layout.sanitised(self.target_embedding(layout.decoder_input(batch.target), offset=layout.offset))
-        mask, memory_mask = layout.back(), layout.asking(memory.layout)
+        mask, memory_mask = layout.back().shared(), layout.asking(memory.layout).shared()
         for block in self.decoder:
             x = block(x, memory.vectors, mask=mask, memory_mask=memory_mask)
         return self.decoder_norm(x)
