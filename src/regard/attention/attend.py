@@ -278,14 +278,15 @@ def choose(call: Call, reach: Reach | None) -> Choice:
     if isinstance(reach, StaticReach) and decode_kernel_fits(call):
         return Choice(kernel="decode", mask="matrix")
     bounded = reach is not None and not reach.everything
-    unable = obstacle(call.query.device, call.query.dtype) if isinstance(call.score, Additive) else None
+    additive = isinstance(call.score, Additive)
+    unable = obstacle(call.query.device, call.query.dtype) if additive else None
     if unable is not None:
         ruled_out = f"the additive score is no dot product, and {unable}"
     elif call.bias is not None and call.bias.learned:
         ruled_out = (
             f"the bias {type(call.bias).__name__} is learned, and fused kernels give a bias no gradient"
         )
-    elif isinstance(call.score, Additive):
+    elif additive:
         return Choice(kernel="fused additive", mask="nothing" if reach is None else reach.form)
     elif reach is not None and _local(call, reach):
         return Choice(kernel="blocks", mask=reach.form)
