@@ -38,6 +38,14 @@ def test_what_is_joined_comes_from_all_that_was_read_not_from_the_last_lines_alo
     assert min(part for source, _ in last for part in parts(source)) < POOL
 
 
+def test_of_a_long_file_the_first_lines_are_drawn_as_often_as_the_last() -> None:
+    count = 30 * POOL
+    pairs = ((f"s{number}.", f"t{number}.") for number in range(count))
+    joined = [source for source, _ in join_pairs(pairs, share=0.05, seed=1) if " " in source]
+    drawn = [part / count for source in joined[-150:] for part in parts(source)]
+    assert sum(drawn) / len(drawn) == pytest.approx(0.5, abs=0.05)
+
+
 def test_half_of_the_joined_are_clauses_of_one_sentence_on_both_sides() -> None:
     joined = [pair for pair in join_pairs(PAIRS, share=1.0, seed=1) if " " in pair[0]]
     clauses = [pair for pair in joined if "," in pair[0]]
@@ -53,6 +61,13 @@ def test_a_clause_begins_small_if_its_word_is_written_small_elsewhere() -> None:
     found = {pair for pair in join_pairs(pairs * 40, share=3.0, seed=4) if "," in pair[0]}
     assert ("I saw him and he left, he came.", "Je le vis et il partit, il vint.") in found
     assert ("He came, I saw him and he left.", "Il vint, Je le vis et il partit.") in found
+
+
+def test_only_statements_with_one_full_stop_on_both_sides_become_clauses() -> None:
+    pairs = [("He came.", "Il vint !"), ("She left...", "Elle partit."), (".", ".")]
+    joined = [source for source, _ in join_pairs(pairs * 20, share=2.0, seed=1) if " " in source]
+    assert joined
+    assert not any("," in source for source in joined)
 
 
 def test_questions_are_never_joined_as_clauses() -> None:

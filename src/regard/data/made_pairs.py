@@ -1,12 +1,14 @@
 """Training pairs made of others: joined into longer ones, or with a source as people type it in a hurry."""
 
 import random
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 Pair = tuple[str, str]
-POOL = 4096  # pairs that are drawn from: a sample of those read so far
+POOL = 4096  # pairs that are drawn from: a uniform sample of those read so far
 FEWEST, MOST = 2, 4  # pairs of a joined one
 _ENDS = ".!?…。！？"
+_STATEMENT = re.compile(r"\w\.$")  # ends with one full stop
 
 
 def join_pairs(pairs: Iterable[Pair], *, share: float, seed: int) -> Iterator[Pair]:
@@ -18,20 +20,20 @@ def join_pairs(pairs: Iterable[Pair], *, share: float, seed: int) -> Iterator[Pa
     """
     rng, pool, due = random.Random(seed), list[Pair](), 0.0
     inner: tuple[set[str], set[str]] = (set(), set())  # words of each side that were met inside a sentence
-    for pair in pairs:
+    for read, pair in enumerate(pairs, 1):
         yield pair
         for words, side in zip(inner, pair, strict=True):
             words.update(side.split()[1:])
         if len(pool) < POOL:
             pool.append(pair)
-        else:  # Drawn, not the oldest: a file sorted by length would give pairs of one length.
-            pool[rng.randrange(POOL)] = pair
+        elif (place := rng.randrange(read)) < POOL:  # of a file sorted by length, pairs of all lengths stay
+            pool[place] = pair
         due += share
         while due >= 1 and len(pool) >= FEWEST:
             due -= 1
             drawn = rng.sample(pool, min(rng.randint(FEWEST, MOST), len(pool)))
             sides: list[Sequence[str]] = [*zip(*drawn, strict=True)]
-            if rng.random() < 0.5 and all(text.endswith(".") for side in sides for text in side):
+            if rng.random() < 0.5 and all(_STATEMENT.search(text) for side in sides for text in side):
                 source, target = (_clauses(side, words) for side, words in zip(sides, inner, strict=True))
             else:
                 source, target = (" ".join(side) for side in sides)

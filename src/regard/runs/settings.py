@@ -62,7 +62,7 @@ class PairData(_FileData):
     columns: tuple[str | int, str | int] | None = None  # of source and target; see data/records
     # Training pairs made for every one that is read: of two to four of those joined, which makes longer texts …
     joined: float = limited(0.0, 0, 10)
-    # … and with a source typed in a hurry: in small letters or capitals, without its last full stop.
+    # … and for every one of both, with a source typed in a hurry: in small letters or capitals, without full stop.
     hurried: float = limited(0.0, 0, 10)
 
 

@@ -72,6 +72,23 @@ def test_joined_pairs_are_counted_and_made_of_training_pairs_alone(tmp_path):
     assert words == {source for source, _ in pairs_of(pairs(table), "train")()}
 
 
+def test_hurried_sources_are_trained_on_and_validation_stays_as_it_was(tmp_path):
+    table = tmp_path / "pairs.tsv"
+    table.write_text("".join(f"Source {n}.\tTarget {n}.\n" for n in range(300)))
+    plain, made = (prepare(pairs(table, joined=share, hurried=share), Report()) for share in (0.0, 0.5))
+    count = plain.facts["training pairs"]
+    joined = count // 2
+    assert made.facts["made of others"] == joined + (count + joined) // 2
+    assert made.facts["validation pairs"] == plain.facts["validation pairs"]
+    tokenizer, feed = made.tokenizers["source"], made.train
+    sources = [tokenizer.decode(feed.sources[row]) for row in range(len(feed.sources))]
+    targets = [tokenizer.decode(feed.targets[row]) for row in range(len(feed.targets))]
+    assert any(source.islower() and not source.endswith(".") for source in sources)
+    assert all(target[0] == "T" and target.endswith(".") for target in targets)
+    valid = [text for each in made.answer(untrained(made)) for text in (each.given, each.reference)]
+    assert all(text[0] in "ST" and text.count(".") == 1 for text in valid)
+
+
 def test_unequal_parallel_files_and_long_lines_are_reported(tmp_path):
     (tmp_path / "en").write_text("".join(f"source {n}\n" for n in range(211)))
     (tmp_path / "fr").write_text("".join(f"target {n}{'!' * 99 * (n == 6)}\n" for n in range(200)))
@@ -250,13 +267,16 @@ def test_a_test_set_of_few_samples_says_so(count):
     ] * (count <= 20)
 
 
+def untrained(prepared):
+    torch.manual_seed(1)
+    return build_model(prepared.config).eval()
+
+
 def answered(recipe):
     """What an untrained model makes of some validation samples, and the recipe's data made ready."""
     prepared = prepare(recipe, Report())
-    torch.manual_seed(1)
-    model = build_model(prepared.config, recipe.kinds).eval()
-    with torch.no_grad():
-        return prepared, model, prepared.answer(model)
+    model = untrained(prepared)
+    return prepared, model, prepared.answer(model)
 
 
 def test_a_translator_answers_validation_pairs_as_it_decodes_them():
