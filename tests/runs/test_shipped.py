@@ -8,7 +8,9 @@ import pytest
 from runs.small import numbers
 
 from regard import RegardError, load
+from regard.cli import main
 from regard.runs.describing import describe_run, verify_run
+from regard.runs.evaluation import evaluate_run
 from regard.runs.folder import SHIPPED, RunFolder, located_run, shipped_names
 from regard.training.experiment import begin, resume
 
@@ -58,11 +60,47 @@ def test_nothing_is_written_into_a_shipped_run() -> None:
     assert sorted(each.name for each in (SHIPPED / "french").iterdir()) == before
 
 
+def test_a_training_begins_with_its_weights_by_name_from_any_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("french").mkdir()  # in the way, and no run
+    Path("texts.tsv").write_text(
+        "".join(f"I see {n} birds.\tyes\nNo, {n}.\tno\n" for n in range(60)), "utf-8"
+    )
+    few = ["training.steps=1", "training.evaluate=1", "data.train=texts.tsv", "data.held_out=0.2"]
+    options = [part for each in few for part in ("--set", each)]
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "classify", "--from", "french", *options, "--out", "sorted", "--device", "cpu"])
+    assert ended.value.code == 0
+    given, taken = load("french", device="cpu", optimise=False), load("sorted", device="cpu", optimise=False)
+    assert taken.reader.tokenizer.to_json() == given.source.to_json()
+    weight = "encoder.0.attention.input.all.weight"
+    apart = taken.model.get_parameter(weight) - given.model.get_parameter(weight)
+    assert float(apart.detach().abs().max()) < 2e-3  # one update away
+
+
+def test_without_a_file_it_cannot_be_evaluated_and_says_what_to_give() -> None:
+    with pytest.raises(RegardError, match=r"without its test data: give a file, --on FILE"):
+        evaluate_run("french")
+
+
+def test_a_path_to_it_is_the_shipped_run_too() -> None:
+    assert RunFolder.existing(SHIPPED / ".." / "shipped" / "french").is_shipped
+    assert located_run("french/") == SHIPPED / "french"
+
+
 def test_it_translates_whatever_the_sentence_is_written_like() -> None:
     french = load("french", device="cpu")
     written = ["Where is the station?", "where is the station", "WHERE IS THE STATION?"]
     assert french.translate(written) == ["Où est la gare\u202f?"] * 3  # a narrow space that does not break
-    assert french.translate([""]) == [""]
+    assert french.translate(["", "  ", " \t\r", "\u00a0"]) == [""] * 4
+
+
+def test_without_standard_error_it_answers_all_the_same(capsys, monkeypatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["translate", "french", "Hello.", "--device", "cpu"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.split() == ["Salut", "!"]
 
 
 def repeats(text: str, words: int) -> bool:

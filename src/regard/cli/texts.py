@@ -160,7 +160,7 @@ def load_as(
 
 
 def tell_optimised(loaded: "Loaded", *, report: bool, name: str = "") -> None:
-    """How a loaded model was optimised: the whole report if it is asked for, else a line for who sits at a terminal.
+    """How a loaded model was optimised: with `report` all of it, in a terminal one line.
 
     Standard error that is not a terminal is a log or another program, which would read the same line every time.
     """
@@ -168,7 +168,7 @@ def tell_optimised(loaded: "Loaded", *, report: bool, name: str = "") -> None:
     before = f"{name}: " if name else ""
     if report:
         say(f"{before}{told}")
-    elif sys.stderr.isatty():
+    elif sys.stderr is not None and sys.stderr.isatty():
         say(f"{before}{told.line()} (--report lists them)")
 
 
@@ -194,6 +194,8 @@ def incoming(texts: list[str] | None) -> Iterator[list[str]]:
     if texts:
         yield texts
         return
+    if sys.stdin is None:
+        raise RegardError("no texts are given, and standard input is closed")
     if sys.stdin.isatty():
         say("reading lines from the keyboard; end with Ctrl-D")
     waiting: list[str] = []

@@ -148,7 +148,9 @@ class Translator(Loaded):
         """The `count` best translations of each text, best first."""
         decoding = with_changes(self.decoding, changes, where="translate")
         whole("count", count, least=1)
-        encoded = [[*ids, END] for ids in self.source.encode_all(texts_of(inputs))]
+        # A blank line has no translation, and none is made up.
+        inputs = [text if text.strip() else "" for text in texts_of(inputs)]
+        encoded = [[*ids, END] for ids in self.source.encode_all(inputs)]
         for text, ids in zip(inputs, encoded, strict=True):
             if len(ids) > decoding.most:
                 raise RegardError(

@@ -44,7 +44,10 @@ def evaluate_run(
     `beam=…`, `bleu=…` as in `Decoding`. `say` gets which columns were taken, and what was dropped; `on_load` the loaded run,
     before it answers.
     """
-    recipe = anchored(run_of(run, kinds=kinds).load_recipe())
+    folder = run_of(run, kinds=kinds)
+    if folder.is_shipped and on is None:
+        raise RegardError(f"{run} comes with regard, without its test data: give a file, --on FILE")
+    recipe = anchored(folder.load_recipe())
     loaded = ready(run, device=device, precision=precision, threads=threads, kinds=kinds)
     on_load(loaded)
     recipe, report = _elsewhere(recipe, on, columns), Report()

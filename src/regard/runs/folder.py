@@ -42,7 +42,7 @@ def shipped_names() -> list[str]:
 
 def located_run(path: str | os.PathLike[str]) -> Path:
     """The folder that a path means: the path itself or, where that is no run, the shipped run of that name."""
-    if not (Path(path) / "recipe.yaml").exists() and os.fspath(path) in shipped_names():
+    if not (Path(path) / "recipe.yaml").exists() and str(Path(path)) in shipped_names():
         return SHIPPED / path
     return Path(path)
 
@@ -182,8 +182,8 @@ class RunFolder:
 
     @property
     def is_shipped(self) -> bool:
-        """Whether it is a part of the package, which nobody writes into."""
-        return self.path.parent == SHIPPED
+        """Whether it is a part of the package, so that nothing may be written into it."""
+        return self.path.resolve().parent == SHIPPED.resolve()
 
     def tidy(self) -> None:
         """Remove what killed processes had begun to write."""

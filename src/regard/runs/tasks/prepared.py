@@ -21,6 +21,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, warn
 from regard.models.optimise import device_of
 from regard.models.protocols import Trains
+from regard.runs.folder import shipped_names
 from regard.runs.recipe import Recipe
 from regard.runs.results import Metric, likelihood_metrics
 from regard.runs.settings import FromFiles
@@ -141,7 +142,9 @@ def anchored(recipe: Recipe) -> Recipe:
         data = replace(data, folder=str(base / Path(data.folder).expanduser()))
     init = recipe.init
     if init is not None:
-        init = replace(init, run=str(base / Path(init.run).expanduser()))
+        own = base / Path(init.run).expanduser()
+        named = init.run in shipped_names() and not (own / "recipe.yaml").exists()
+        init = replace(init, run=init.run if named else str(own))
     return replace(recipe, data=data, init=init)
 
 
