@@ -66,7 +66,7 @@ class TextTable(Drawing):
         )
         for number, name in enumerate(self.columns):
             side: Literal["left", "right"] = "left" if number < self.names else "right"
-            table.add_column(Text(name), justify=side, no_wrap=number > 0)
+            table.add_column(Text(name), justify=side, no_wrap=side == "right")
         for row in self.rows:
             table.add_row(*map(Text, row))
         return table
