@@ -138,7 +138,7 @@ ITEMS = (
     ),
     Item(
         name="french-quality", section=4, asked="BLEU ≥ 50 on a split by English sentence; chrF; the card",
-        found="`regard train tatoeba-en-fr`: 50.01 BLEU, 67.28 chrF in float32, 50.04 and 67.25 in int8, 56.7 BLEU against all references; "
+        found="50.01 BLEU, 67.28 chrF in float32, 50.04 and 67.25 in int8, 56.7 BLEU against all references; "
         "[card](../../src/regard/shipped/french/README.md)",
     ),
     Item(
