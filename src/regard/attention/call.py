@@ -166,7 +166,7 @@ def shared_seen(
 
 
 def zeroed(
-    rows: Float[Tensor, "*batch n d"], used: Bool[Tensor, "... n"] | None, zero: Tensor | float = 0.0
+    rows: Float[Tensor, "*batch n d"], used: Bool[Tensor, "... #n"] | None, zero: Tensor | float = 0.0
 ) -> Float[Tensor, "*batch n d"]:
     """Queries, keys, values or outputs with zeros in the positions that are not used; None: all are.
 
