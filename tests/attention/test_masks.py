@@ -172,7 +172,7 @@ def test_a_block_is_a_cut_of_the_matrix(mask: Mask, queries: int, keys: int, ran
 
 
 class Counted(Mask):
-    """Every other key, and how often it was asked."""
+    """Every other key; counts the calls of `reach`."""
 
     def __init__(self) -> None:
         self.asked: list[Extent] = []

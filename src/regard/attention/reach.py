@@ -189,7 +189,7 @@ class Reach:
         return _Settled(**vars(self))
 
     def kept(self) -> "Reach":
-        """The same, with what a kernel asks of it worked out once, when it is asked."""
+        """The same, keeping what it computes for a kernel: each part once, on first use."""
         return _Kept(**vars(self))
 
     def looking(self) -> Bool[Tensor, "*batch q"] | None:
