@@ -227,3 +227,14 @@ def test_a_copy_of_a_shared_mask_keeps_nothing_of_it() -> None:
     attend(*torch.randn(3, 1, 1, 300, 4), shared)
     assert len(pickle.dumps(shared)) == before
     assert torch.equal(pickle.loads(pickle.dumps(shared)).dense(5, 5), (causal() & window(2)).dense(5, 5))
+
+
+def test_sharing_a_mask_leaves_the_mask_itself_without_kept_answers() -> None:
+    counts = torch.tensor([3, 1])
+    mask = lengths(counts)
+    shared = mask.shared()
+    extent = Extent(queries=3, keys=3, device=counts.device)
+    before = [each.reach_over(extent, 1).keys for each in (mask, shared)]
+    counts.fill_(2)
+    assert torch.equal(shared.reach_over(extent, 1).keys, before[1])
+    assert mask.reach_over(extent, 1).keys.sum(-1).tolist() == [2, 2]
