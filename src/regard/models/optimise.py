@@ -168,6 +168,11 @@ def _check_precision(model: nn.Module, precision: str, *, on_gpu: bool) -> None:
         raise RegardError(f"precision={precision!r} on {place}: give {', '.join(map(repr, known))}")
     if not on_gpu and precision != "float32" and not packable():
         raise RegardError(f"precision={precision!r} needs a torch built with oneDNN, and this one is not")
+    if not on_gpu and precision == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        raise RegardError(
+            "precision='bf16' needs a CPU that multiplies 16-bit numbers (AVX-512), and this one does not: give 'float32' or "
+            "'int8'"
+        )
     if precision == "int8":
         for name, part in model.named_modules():
             if type(part) is nn.Linear and not bool(part.weight.isfinite().all()):
