@@ -128,3 +128,30 @@ def test_an_interruption_ends_quietly_with_130(tmp_path):
 def test_the_entry_point_and_the_module_are_the_same():
     assert cli.main is main
     assert run("--help").stdout == run("-h").stdout != ""
+
+
+@pytest.mark.parametrize(
+    ("load", "set_to"), [(0.1, {"GOMP_SPINCOUNT": "10000"}), (99.0, {"OMP_WAIT_POLICY": "PASSIVE"})]
+)
+def test_threads_that_wait_sleep_soon_and_at_once_on_a_busy_machine(monkeypatch, load, set_to):
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    environment = {"PATH": "here"}
+    monkeypatch.setattr(cli.os, "environ", environment)
+    monkeypatch.setattr(cli.os, "getloadavg", lambda: (load, load, load))
+    cli._wait_briefly()
+    assert {name: environment[name] for name in names if name in environment} == set_to
+    for name in names:  # what the user has set stays
+        environment.clear()
+        environment[name] = "mine"
+        cli._wait_briefly()
+        assert environment == {name: "mine"}
+
+
+def test_the_library_leaves_the_environment_of_threads_alone():
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    clean = {name: value for name, value in os.environ.items() if name not in names}
+    code = f"import os, regard.cli, regard.training; print([name for name in {names} if name in os.environ])"
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=clean, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"
