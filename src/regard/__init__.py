@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from regard.sight.seen import Seen as Seen
     from regard.sight.translation_picture import picture_of as picture_of
     from regard.sight.watch import watch as watch
+    from regard.training.from_files import train as train
 
 __version__ = "0.1.0"
 
@@ -172,6 +173,7 @@ _HOMES = {
     "sight.seen": ["Seen"],
     "sight.translation_picture": ["picture_of"],
     "sight.watch": ["watch"],
+    "training.from_files": ["train"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _ROOMS = (

@@ -221,7 +221,7 @@ def test_train_and_resume_take_as_many_threads_as_they_are_told(capsys, tmp_path
     (tmp_path / "mine.yaml").write_text(written(numbers()))
     run = tmp_path / "run"
     said(capsys, "train", tmp_path / "mine.yaml", "--out", run, "--set", "training.steps=2", "--threads", "1")
-    said(capsys, "resume", run, "--threads", "3")
+    said(capsys, "resume", run, "--threads", "3", "--set", "training.steps=4")
     assert counts == [1, 3]
     assert "--threads" in refused(capsys, "resume", run, "--threads", "0")
 

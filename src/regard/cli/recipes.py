@@ -26,10 +26,10 @@ def recipes(
     from rich.markup import escape
     from rich.table import Table
 
-    from regard.runs.recipe import find_text, parse, shipped
+    from regard.runs.recipe import parse, shipped, text_of
 
     if name is not None:
-        typer.echo(find_text(name), nl=False)
+        typer.echo(text_of(name)[0], nl=False)
         return
     table = Table.grid(padding=(0, 3, 0, 0))
     for each, text in shipped().items():

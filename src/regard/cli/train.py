@@ -1,5 +1,6 @@
 """`regard train` and `regard resume`: from a recipe to a run."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,14 +11,17 @@ from regard.cli.texts import Device, OwnKinds, Threads, own_kinds, recipe_names,
 
 if TYPE_CHECKING:
     from regard.runs.folder import RunFolder
+    from regard.runs.recipe import Recipe
     from regard.training.experiment import Finished, Watchers
     from regard.training.observers import Observer
 
 EXAMPLES = """
+regard train translate --data pairs.tsv
+regard train translate --data train.en --data train.de --minutes 30
+regard train language --data book.txt --plan
 regard train numbers
 regard train numbers --set model.width=256 --set training.steps=5000 --out runs/wide
 regard train mine.yaml --device cuda
-regard train translate --set data.train.source=train.en --set data.train.target=train.de
 regard train classify --from runs/translate --set data.train=labelled.tsv
 torchrun --nproc-per-node 2 -m regard train numbers
 """
@@ -52,6 +56,26 @@ def train(
             autocompletion=recipe_names,
         ),
     ],
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help="What to train on: a file or a folder; of two parallel texts, give it twice. Short for --set data.train=FILE.",
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="How long it may take from start to end, where the recipe has a plan. Default: ten minutes, or less "
+            "where there are few data.",
+            show_default=False,
+        ),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what would be trained, as a recipe, and train nothing.")
+    ] = False,
     change: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="A.B=C", help="Change a setting of the recipe; repeat for more."),
@@ -84,17 +108,20 @@ def train(
     """Train a model. Ctrl-C (or SIGTERM) finishes the step, saves and exits with 75; `regard resume` goes on."""
     from regard.errors import Interruption
 
+    began = time.monotonic()
     with Interruption() as interruption:  # before torch is imported, which takes seconds
         from regard.runs.recipe import find
         from regard.training.experiment import begin
 
-        _prepare(deterministic, threads)
-        changes, own = change or [], own_kinds(kind) if kind else ()
+        _prepare(deterministic)
+        changes, own = _changes(data, minutes, threads, change), own_kinds(kind) if kind else ()
         if start is not None:
             from regard.training.reuse import reusing
 
             changes = [*reusing(find(recipe, changes, kinds=own), start), *changes]
         chosen = find(recipe, changes, kinds=own)
+        if plan:
+            return _print_plan(chosen, device, began)
         path = out or Path("runs") / Path(recipe).stem
         finish(
             begin(
@@ -105,8 +132,36 @@ def train(
                 observers=watchers(tensorboard, attention),
                 say=say,
                 interruption=interruption,
+                began=began,
             )
         )
+
+
+def _changes(
+    data: list[str] | None, minutes: float | None, threads: int | None, change: list[str] | None
+) -> list[str]:
+    """Options as changes of the recipe; what `--set` says comes last."""
+    from regard.training.from_files import data_changes
+
+    return [
+        *([] if not data else data_changes(data)),
+        *([] if minutes is None else [f"plan.minutes={minutes:g}"]),
+        *([] if threads is None else [f"training.threads={threads}"]),
+        *(change or []),
+    ]
+
+
+def _print_plan(recipe: "Recipe", device: str | None, began: float) -> None:
+    from regard.errors import RegardError
+    from regard.runs.recipe import written
+    from regard.training.experiment import plan as make
+
+    if recipe.plan is None:
+        raise RegardError(
+            "this recipe says everything, so there is no plan to make; `regard recipes NAME` prints it"
+        )
+    made = make(recipe, device=device, say=say, began=began)
+    typer.echo(written(made), nl=False)
 
 
 def resume(
@@ -139,7 +194,7 @@ def resume(
     with Interruption() as interruption:
         from regard.training.experiment import resume as go_on
 
-        _prepare(deterministic, threads)
+        _prepare(deterministic)
         finish(
             go_on(
                 run,
@@ -149,6 +204,7 @@ def resume(
                 say=say,
                 interruption=interruption,
                 kinds=own_kinds(kind) if kind else (),
+                threads=threads or 0,
             )
         )
 
@@ -158,8 +214,7 @@ def watchers(tensorboard: bool = False, attention: int = 0) -> "Watchers":
     from regard.training.observers import Log, Progress
 
     def observers(run: "RunFolder") -> "Sequence[Observer]":
-        unit = "tokens" if run.load_recipe().kind.gives == "text" else "samples"
-        watching: list[Observer] = [Log(run.log), Progress(unit=unit)]
+        watching: list[Observer] = [Log(run.log), Progress(unit=run.load_recipe().kind.unit)]
         if tensorboard:
             from regard.training.observers import TensorBoard
 
@@ -229,10 +284,7 @@ def _where_it_stopped(finished: "Finished") -> str:
     return f"stopped and saved at step {step:,}; go on with: regard resume {run.path}"
 
 
-def _prepare(deterministic: bool, threads: int | None) -> None:
-    from regard.runs.load import set_threads
-
-    set_threads(threads)
+def _prepare(deterministic: bool) -> None:
     if deterministic:
         from regard.training.distribution import deterministic as be_deterministic
 

@@ -251,7 +251,8 @@ class _TextFeed:
         if longest is not None:
             kept = kept[np.maximum(first, second) <= longest]
         self.left_out = len(first) - len(kept)
-        self._first, self._second, self._kept, self._budget, self._seed = first, second, kept, budget, seed
+        self._first, self._second, self._kept, self._seed = first, second, kept, seed
+        self.budget = budget
 
     def order(self, epoch: int) -> Order:
         """At most `budget` tokens of either side in a batch, filling included."""
@@ -259,13 +260,13 @@ class _TextFeed:
         samples = rng.permutation(self._kept)
         first, second = self._first[samples], self._second[samples]
         if self.packed:
-            bounds = _fill_packed(first, second, self._budget)
+            bounds = _fill_packed(first, second, self.budget)
             return Order(samples, bounds[:-1], bounds[1:])
         # Sorted by length after shuffling, so that equals are mixed, because a batch is as wide as its longest.
         longer = np.maximum(first, second)
         shorter = np.minimum(first, second) // 8  # coarsely, or every epoch would see the same batches
         by_length = np.lexsort((shorter, longer))
-        bounds = _fill(longer[by_length], self._budget)
+        bounds = _fill(longer[by_length], self.budget)
         mixed = rng.permutation(len(bounds) - 1)
         return Order(samples[by_length], bounds[:-1][mixed], bounds[1:][mixed])
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -107,6 +107,23 @@ def judge_image(data: bytes, frame: Frame) -> UInt8[Tensor, "channels height wid
     except Exception as error:  # a file made to harm can have the decoder raise anything
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         return Flaw("broken", f"a broken or truncated picture ({reason})")
+
+
+class PictureFacts(NamedTuple):
+    """What a picture is, before it is brought to a size."""
+
+    height: int
+    width: int
+    grey: bool
+
+
+def picture_facts(path: str) -> PictureFacts | None:
+    """Of a file; None if it cannot be used."""
+    data = read_one(path, lambda found: found)
+    if isinstance(judge_image(data, Frame(height=1, width=1)), Flaw):
+        return None
+    with Image.open(BytesIO(data)) as image:
+        return PictureFacts(image.height, image.width, image.mode in ("1", "L", "LA"))
 
 
 def _framed(image: Image.Image, frame: Frame) -> UInt8[Tensor, "channels height width"] | Flaw:

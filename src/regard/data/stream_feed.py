@@ -35,6 +35,7 @@ class StreamFeed:
         check_budget(budget)
         self.stream, self.context, self.seed, self.shift, self.packed = stream, context, seed, shift, packed
         self.rows = max(budget // context, 1)
+        self.budget = self.rows * context
 
     def order(self, epoch: int) -> Order:
         """All windows, shuffled, `budget` predicted tokens in a batch."""

@@ -15,6 +15,7 @@ from regard.models.kind import Kind
 from regard.models.layout import Encoded
 from regard.models.recurrent_writing import RecurrentState, RecurrentWriting, RecurrentWritingConfig
 from regard.models.seeing import PictureConfig, PictureEncoder, PictureStackConfig, PictureTokens
+from regard.models.stack import sizes
 from regard.models.transformer import EncoderDecoder, EncoderDecoderConfig
 
 
@@ -103,6 +104,7 @@ KIND = Kind(
     gives="text",
     task="description",
     verbs=("caption", "score"),
+    sizes=sizes((64, 3, 3), (128, 4, 3), (192, 4, 4), (256, 6, 4), (384, 8, 6)),
     view="description",
     hub="image-to-text",
     presets={"pico": pico},
@@ -112,4 +114,5 @@ RECURRENT_KIND = replace(
     config=RecurrentCaptionerConfig,
     model=RecurrentCaptioner,
     presets={"show-attend-tell": show_attend_tell},
+    sizes=(),
 )

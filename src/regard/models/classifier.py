@@ -13,7 +13,7 @@ from regard.errors import RegardError
 from regard.models.kind import Kind
 from regard.models.labelling import Labelling
 from regard.models.layout import Layout, readable, through
-from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, questions
+from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, questions, sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,5 +64,6 @@ KIND = Kind(
     verbs=("classify",),
     view="text-class",
     hub="text-classification",
+    sizes=sizes((64, 1), (128, 2), (192, 3), (256, 4), (384, 6)),
     packs=True,
 )

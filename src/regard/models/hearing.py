@@ -14,7 +14,7 @@ from regard.layers.frames import Frames, Spectrum
 from regard.models.kind import Kind
 from regard.models.layout import Encoded, recordings, through
 from regard.models.mixup import MixedLabelling, check_classes
-from regard.models.stack import StackConfig, encoder_blocks, last_norm, position_vectors, questions
+from regard.models.stack import StackConfig, encoder_blocks, last_norm, position_vectors, questions, sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,5 +124,6 @@ KIND = Kind(
     verbs=("classify",),
     view="media-class",
     hub="audio-classification",
+    sizes=sizes((64, 3), (128, 4), (192, 6), (256, 8)),
     presets={"pico": pico},
 )

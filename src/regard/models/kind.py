@@ -37,8 +37,15 @@ class Kind:
     pictures: Mapping[str, Picture] = field(default_factory=dict)
     hub: str = "other"  # the task as model hubs call it
     presets: Mapping[str, Callable[[], Any]] = field(default_factory=dict)  # configs by name
+    # Settings of its size, from small to large: what a plan of its training chooses from. None: its size is not planned.
+    sizes: tuple[Mapping[str, int], ...] = ()
     packs: bool = False  # reads texts end to end in one row (training.packing)
     name: str = field(init=False)  # as in `model.kind` of a recipe
+
+    @property
+    def unit(self) -> Literal["tokens", "samples"]:
+        """What an update of its training counts."""
+        return "tokens" if self.gives == "text" else "samples"
 
     def __post_init__(self) -> None:
         if not is_dataclass(self.config) or not isinstance(getattr(self.config, "KIND", None), str):

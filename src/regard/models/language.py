@@ -17,7 +17,7 @@ from regard.models.kind import Kind
 from regard.models.layout import Layout, following, readable, through
 from regard.models.objective import WordLoss
 from regard.models.protocols import Loss
-from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, read_by_table
+from regard.models.stack import StackConfig, embedding, encoder_blocks, last_norm, read_by_table, sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,5 +113,6 @@ KIND = Kind(
     verbs=("generate", "score"),
     view="continuation",
     hub="text-generation",
+    sizes=sizes((64, 3), (96, 4), (128, 4), (192, 5), (256, 6), (384, 6), (512, 8), (768, 12)),
     packs=True,
 )

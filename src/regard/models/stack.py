@@ -96,6 +96,18 @@ class StackConfig:
         return self.width - (self.position_width or 0)
 
 
+def sizes(*each: tuple[int, int] | tuple[int, int, int]) -> tuple[dict[str, int], ...]:
+    """Settings of some sizes, each from its width, its depth and the depth of its decoder: heads of 32 to 64 features, a
+    feed-forward map four times as wide (Vaswani 2017, section 3.3).
+    """
+    made = []
+    for width, *depths in each:
+        heads = max(2, width // 64)
+        blocks = dict(zip(("depth", "decoder_depth"), depths, strict=False))
+        made.append({"width": width, "heads": heads, **blocks, "hidden_width": 4 * width})
+    return tuple(made)
+
+
 def embedding(config: StackConfig, name: str, vocabulary: int) -> Embedding:
     """Tokens as vectors, with positions in or beside them. `name` is the setting of the vocabulary."""
     size = check_vocabulary(name, vocabulary)

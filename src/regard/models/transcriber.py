@@ -8,6 +8,7 @@ from regard.data.given import configured
 from regard.models.hearing import SoundEncoder, SoundStackConfig
 from regard.models.kind import Kind
 from regard.models.layout import Encoded
+from regard.models.stack import sizes
 from regard.models.transformer import EncoderDecoder, EncoderDecoderConfig
 
 
@@ -47,6 +48,7 @@ KIND = Kind(
     gives="text",
     task="description",
     verbs=("transcribe", "score"),
+    sizes=sizes((64, 3, 3), (128, 4, 3), (192, 6, 3), (256, 8, 4), (384, 10, 4)),
     view="description",
     hub="automatic-speech-recognition",
     presets={"pico": pico},

@@ -33,6 +33,7 @@ from regard.models.stack import (
     encoder_blocks,
     last_norm,
     read_by_table,
+    sizes,
 )
 from regard.models.static_decoder import StaticDecoder
 
@@ -315,5 +316,8 @@ KIND = Kind(
     view="translation",
     hub="translation",
     presets={"tiny": tiny, "base": base, "big": big},
+    sizes=sizes(
+        (64, 2, 2), (96, 2, 2), (128, 2, 2), (192, 3, 3), (256, 4, 3), (256, 6, 3), (384, 6, 4), (512, 6, 6)
+    ),
     packs=True,
 )

@@ -12,7 +12,7 @@ from regard.data.given import configured
 from regard.models.kind import Kind
 from regard.models.mixup import MixedLabelling, check_classes
 from regard.models.seeing import PictureEncoder, PictureStackConfig
-from regard.models.stack import questions
+from regard.models.stack import questions, sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,5 +83,6 @@ KIND = Kind(
     verbs=("classify",),
     view="media-class",
     hub="image-classification",
+    sizes=sizes((64, 4), (96, 4), (128, 6), (192, 8), (256, 10), (384, 12)),
     presets={"pico": pico, "tiny": tiny, "small": small, "base": base},
 )

@@ -21,7 +21,7 @@ from regard.data.given import parse_yaml
 from regard.errors import RegardError, warn
 from regard.models.kind import Kind
 from regard.models.kinds import KINDS
-from regard.runs.settings import LARGEST_SEED, Data, Decoding, Init, Tokens, Training
+from regard.runs.settings import LARGEST_SEED, Data, Decoding, Init, Planning, Tokens, Training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,15 @@ class Recipe:
     training: Training = field(default_factory=Training)
     decoding: Decoding = field(default_factory=Decoding)
     init: Init | None = None
+    plan: Planning | None = None  # choose what is left out; a run has the choices, and no plan any more
+    planned: tuple[str, ...] = ()  # what a plan chose for this run, and why
     base: str = ""  # where relative paths of data and init start; empty: the folder the command runs in
     seed: int = 1
     kinds: tuple[Kind, ...] = field(default=KINDS, repr=False, metadata={"setting": False})  # to choose from
+    # What was said of it, before defaults were filled in: what a plan leaves alone.
+    given: Mapping[str, Any] = field(
+        default_factory=dict, repr=False, compare=False, metadata={"setting": False}
+    )
 
     @property
     def kind(self) -> Kind:
@@ -86,7 +92,7 @@ def find(name: str, changes: Sequence[str] = (), *, kinds: Sequence[Kind] = ()) 
 
     `kinds` are those of the user's own models.
     """
-    text, where = _text(name)
+    text, where = text_of(name)
     return resolve(_with(parse(text, where), changes), kinds)
 
 
@@ -126,7 +132,7 @@ def parse(text: str, where: str) -> dict[str, Any]:
 
 def resolve(values: dict[str, Any], kinds: Sequence[Kind] = ()) -> Recipe:
     """Checked values, presets filled in. The model is of a kind of the library, or of one of these."""
-    every, model = joined(KINDS, kinds), values.get("model")
+    every, model, given = joined(KINDS, kinds), values.get("model"), values
     if isinstance(model, dict) and "preset" in model:
         presets = next((each.presets for each in every if each.name == model.get("kind")), {})
         name = model["preset"]
@@ -139,7 +145,7 @@ def resolve(values: dict[str, Any], kinds: Sequence[Kind] = ()) -> Recipe:
         model = {**plain(presets[name]()), **own}
     if "model" in values:
         values = {**values, "model": config_of(model, every, where="model")}
-    return replace(build(Recipe, values), kinds=every)
+    return replace(build(Recipe, values), kinds=every, given=given)
 
 
 def config_of(values: object, kinds: Sequence[Kind], *, where: str) -> Any:
@@ -164,12 +170,8 @@ def written(recipe: Recipe) -> str:
     return yaml.safe_dump(plain(recipe), sort_keys=False, allow_unicode=True, width=100)
 
 
-def find_text(name: str) -> str:
-    """The YAML of a recipe, by name or path."""
-    return _text(name)[0]
-
-
-def _text(name: str) -> tuple[str, str]:
+def text_of(name: str) -> tuple[str, str]:
+    """The YAML of a recipe, by name or path, and where it is from."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return read_text(path), str(path)

@@ -233,10 +233,12 @@ class Training(Limited):
     precision: Literal["auto", "float32", "bfloat16"] = (
         "auto"  # of the products; auto: bfloat16 where it is faster
     )
-    packing: bool = False  # texts end to end in one row, instead of filled up to the longest
+    # Texts end to end in one row, instead of filled up to the longest; auto: on a GPU, where the model reads them so.
+    packing: bool | Literal["auto"] = "auto"
     # Updates captured as CUDA graphs: auto where that can be (packed or recurrent texts on one GPU), always or an error,
     # compiled as auto with compiled blocks. Not "on" and "off", which are true and false in YAML.
-    cuda_graphs: Literal["never", "auto", "always", "compiled"] = "never"
+    cuda_graphs: Literal["never", "auto", "always", "compiled"] = "auto"
+    threads: int = limited(0, 0, 4096)  # of a CPU; 0: as many as torch takes by itself
     averaging: Averaging = field(default_factory=Averaging)
     evaluate: int = limited(500, 1, MAX_STEPS)  # updates between evaluations
     # Validation sources translated at each evaluation; 0: only the loss is looked at.
@@ -263,6 +265,15 @@ class Decoding(Limited):
     top_k: int = limited(0, 0, MAX_TOKENS)  # likeliest tokens to draw from; 0: all
     top_p: float = limited(1.0, 0, 1)  # draw from the likeliest tokens that hold this much probability
     bleu: Literal["13a", "none", "intl", "char"] = "13a"  # sacrebleu's tokenisation when evaluating
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planning(Limited):
+    """What a recipe leaves out is chosen from the data and the machine before training starts: sizes, vocabulary, batch,
+    learning rate, and as many updates as fit into the time.
+    """
+
+    minutes: float = limited(0.0, 0, 1_000_000)  # from start to end; 0: what suits the data and the machine
 
 
 @dataclass(frozen=True, kw_only=True)

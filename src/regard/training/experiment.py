@@ -18,15 +18,16 @@ from regard.errors import Interrupted, Interruption, RegardError
 from regard.models.kind import Kind
 from regard.runs.checkpoints import found
 from regard.runs.folder import RunFolder
-from regard.runs.load import build_model, check_size, chosen, chosen_device, run_of
-from regard.runs.recipe import Recipe, changed, plain
+from regard.runs.load import build_model, check_size, chosen, chosen_device, run_of, set_threads
+from regard.runs.recipe import Recipe, changed, plain, resolve
 from regard.runs.results import Metric, changed_sources, keep_sources, known_metrics, write_card
 from regard.runs.settings import Init
 from regard.runs.tasks import TASKS
-from regard.runs.tasks.prepared import Prepared, anchored, packs, recorded, summary
+from regard.runs.tasks.prepared import Prepared, anchored, packing_refusal, packs, recorded, summary
 from regard.training.distribution import World, joined
 from regard.training.loop import train
 from regard.training.observers import Observer, Outcome
+from regard.training.planning import Plan, make_plan
 from regard.training.state import weights_of
 from regard.training.transfer import differing, transfer
 
@@ -35,7 +36,7 @@ MAY_CHANGE = (
     *(
         f"training.{name}"
         for name in (
-            "steps", "learning_rate", "schedule", "warmup", "weight_decay", "betas", "clip", "accumulate", "precision", "cuda_graphs", "evaluate",
+            "steps", "learning_rate", "schedule", "warmup", "weight_decay", "betas", "clip", "accumulate", "precision", "cuda_graphs", "threads", "evaluate",
             "decode", "save", "keep", "patience", "averaging.last",
         )
     ),
@@ -65,17 +66,73 @@ def begin(
     observers: Watchers = lambda run: (),
     say: Say = lambda message: None,
     interruption: Interruption | None = None,
+    began: float | None = None,
 ) -> Finished:
     """Train a recipe into a new run folder.
 
-    SIGTERM and SIGINT stop it wherever it is, with `outcome.stopped`. A caller may open the interruption earlier.
+    A recipe with a `plan` is completed first: `training/planning.py`; its minutes run from `began`, by `time.monotonic`. SIGTERM and SIGINT stop it wherever it is, with
+    `outcome.stopped`. A caller may open the interruption earlier.
     """
+    began = time.monotonic() if began is None else began
     with _open(interruption) as asked, ExitStack() as stack, joined(chosen_device(device)) as world:
         if world.first:
             stack.enter_context(RunFolder.claimed(path, overwrite=overwrite))
         world.share(True)  # the others go on once the folder is there
         run = RunFolder(path, kinds=recipe.kinds)
-        return _Experiment(run, recorded(recipe), world, say, asked).go(observers)
+        tokenizers: Mapping[str, Tokenizer] = {}
+        if recipe.plan is not None:
+            try:
+                recipe, tokenizers = _planned(recorded(recipe), world, say, asked, began)
+            except Interrupted:
+                return _stopped_before(run)
+        recipe = _packing_settled(recorded(recipe), world.device, say)
+        return _Experiment(run, recipe, world, say, asked, tokenizers=tokenizers).go(observers)
+
+
+def plan(
+    recipe: Recipe, *, device: str | None = None, say: Say = lambda message: None, began: float | None = None
+) -> Recipe:
+    """The recipe with everything that it leaves out, and `planned` in words. Nothing is trained."""
+    began = time.monotonic() if began is None else began
+    with Interruption() as asked:
+        world = World(torch.device(chosen_device(device)))
+        return _planned(recorded(recipe), world, say, asked, began)[0]
+
+
+def _planned(
+    recipe: Recipe, world: World, say: Say, interruption: Interruption, began: float
+) -> tuple[Recipe, Mapping[str, Tokenizer]]:
+    """The plan of the first process, for all of them."""
+    lender = "" if recipe.init is None else recipe.init.run
+
+    def make() -> Plan:
+        say("planning …")
+        return make_plan(
+            recipe,
+            world.device,
+            began=began,
+            processes=world.size,
+            known=_lent(anchored(recipe), say, name=lender),
+        )
+
+    made = world.ask_first(make, interruption)
+    values = world.share({} if made is None else plain(made.recipe))
+    if made is None:
+        return replace(resolve(values, recipe.kinds), given=recipe.given), {}
+    for line in made.recipe.planned:
+        say(f"plan: {line}")
+    return made.recipe, made.tokenizers
+
+
+def _packing_settled(recipe: Recipe, device: torch.device, say: Say) -> Recipe:
+    """The recipe with `packing` decided for the device, where it is left to the machine."""
+    if recipe.training.packing != "auto":
+        return recipe
+    refusal = packing_refusal(recipe)
+    if device.type == "cuda" and recipe.kind.reads == ("text",) and refusal is not None:
+        say(f"texts are not packed: {refusal}")
+    packing = device.type == "cuda" and refusal is None
+    return replace(recipe, training=replace(recipe.training, packing=packing))
 
 
 def resume(
@@ -87,8 +144,12 @@ def resume(
     say: Say = lambda message: None,
     interruption: Interruption | None = None,
     kinds: Sequence[Kind] = (),
+    threads: int = 0,
 ) -> Finished:
-    """Go on with a run that was killed, stopped or lost power; with `a.b=c` changes, also with one that is finished."""
+    """Go on with a run that was killed, stopped or lost power; with `a.b=c` changes, also with one that is finished.
+
+    On the CPU with as many threads as before, unless `threads` says otherwise.
+    """
     run = RunFolder.existing(path, kinds=kinds)
     if run.is_shipped:
         raise RegardError(
@@ -110,7 +171,8 @@ def resume(
         if world.first:
             for name, (before, after) in differ.items():
                 say(f"{name}: {before} → {after}")
-        return _Experiment(run, recipe, world, say, asked, changed=tuple(differ)).go(observers, resume=True)
+        experiment = _Experiment(run, recipe, world, say, asked, changed=tuple(differ), threads=threads)
+        return experiment.go(observers, resume=True)
 
 
 def prepare(
@@ -123,6 +185,13 @@ def prepare(
     """Read the data of a recipe. Tokenizers and labels of an earlier start are taken as they are."""
     packs(recipe)  # which refuses what cannot be packed
     return TASKS[recipe.kind.task].prepare(recipe, report, tokenizers or {}, labels)
+
+
+def _stopped_before(run: RunFolder) -> Finished:
+    """What came of a training that was asked to stop before it began, or went on."""
+    made = max((each.step for each in found(run.checkpoints)), default=0)
+    outcome = Outcome(step=made, weights={}, kind="none", metrics={}, stopped=True)
+    return Finished(run=run, outcome=outcome, metrics=())
 
 
 def _open(interruption: Interruption | None) -> AbstractContextManager[Interruption]:
@@ -141,23 +210,26 @@ class _Experiment:
         interruption: Interruption,
         *,
         changed: Sequence[str] = (),  # settings that are not those of recipe.yaml
+        tokenizers: Mapping[str, Tokenizer] | None = None,  # made by a plan
+        threads: int = 0,  # other ones than the recipe's
     ) -> None:
         self.kept = recipe  # as it is written down
         self.recipe = anchored(recipe)  # with paths that are found from here
         self.lender = "" if recipe.init is None else recipe.init.run  # as the recipe calls it
         self.run, self.world, self.interruption = run, world, interruption
         self.say: Say = say if world.first else lambda message: None  # the first process alone reports
-        self.changed = changed
+        self.changed, self.tokenizers = changed, tokenizers or {}
+        self.threads = threads or recipe.training.threads
 
     def go(self, observers: Watchers, *, resume: bool = False) -> Finished:
         """Read, build, train, test, write it all down."""
         run, recipe, world = self.run, self.recipe, self.world
+        if self.threads and world.device.type == "cpu":
+            set_threads(self.threads)
         try:
             prepared = self._prepared(resume=resume)
         except Interrupted:
-            made = max((each.step for each in found(run.checkpoints)), default=0)
-            outcome = Outcome(step=made, weights={}, kind="none", metrics={}, stopped=True)
-            return Finished(run=run, outcome=outcome, metrics=())
+            return _stopped_before(run)
         model = self._built(prepared)
         began = time.monotonic()
         outcome = train(
@@ -193,7 +265,8 @@ class _Experiment:
         run, recipe, world = self.run, self.recipe, self.world
         report = Report()
         begun = resume and run.config.exists()
-        known = run.load_tokenizers() if begun else _lent(recipe, self.say, name=self.lender)
+        known = run.load_tokenizers() if begun else self.tokenizers
+        known = known or _lent(recipe, self.say, name=self.lender)
         labels = run.load_labels() if begun else None
         self.say("reading the data …")
         prepared = world.ask_first(

@@ -125,7 +125,7 @@ def picture_pools(
     if data.valid is not None:
         known = data.valid == data.train
         pools["valid"] = pools["train"] if known else _read_pictures(data, data.valid, "train", told, report)
-    mnist = _is_mnist(located(data.folder, data.train))
+    mnist = is_mnist(located(data.folder, data.train))
     if data.test is not None or mnist:
         known = data.test == data.train and not mnist
         pools["test"] = (
@@ -141,7 +141,7 @@ def _read_pictures(
         located(data.folder, place),
         Frame(height=data.size[0], width=data.size[1], channels=data.channels),
     )
-    if _is_mnist(path):
+    if is_mnist(path):
         pixels, labels = read_mnist(path, part)
         if tuple(pixels.shape[1:]) != (data.channels, *data.size):
             _, height, width = pixels.shape[1:]
@@ -168,7 +168,8 @@ def _read_pictures(
     return Pool(pictures, [each.text for each in kept], names_of(kept, path))
 
 
-def _is_mnist(path: str) -> bool:
+def is_mnist(path: str) -> bool:
+    """Whether a folder holds the files of the MNIST family."""
     return any(os.path.exists(os.path.join(path, f"train-images-idx3-ubyte{end}")) for end in ("", ".gz"))
 
 

@@ -85,7 +85,7 @@ def likelihood(model: nn.Module, feed: Feed[Any]) -> list[Metric]:
 
 def packs(recipe: Recipe) -> bool:
     """Whether the texts that are trained on are packed, which not every model can read."""
-    if not recipe.training.packing:
+    if recipe.training.packing in (False, "auto"):
         return False
     if not recipe.kind.packs:
         able = ", ".join(each.name for each in recipe.kinds if each.packs)
@@ -96,6 +96,21 @@ def packs(recipe: Recipe) -> bool:
             "packed texts have one; set one of them to 0"
         )
     return True
+
+
+def packing_refusal(recipe: Recipe) -> str | None:
+    """Why texts are not packed on a GPU where `training.packing` is left to the machine; None if they are."""
+    model = recipe.model
+    if not recipe.kind.packs:
+        return f"a {recipe.kind.name} does not read packed texts"
+    if getattr(model, "stochastic_depth", 0):
+        return "stochastic_depth leaves samples out by the row"
+    if (
+        getattr(model, "positions", None) in ("alibi", "relative")
+        or getattr(model, "score", None) == "additive"
+    ):
+        return "positions as a bias, and the additive score, have no kernel for packed texts"
+    return None
 
 
 def write_answers(path: Path, what: str, rows: Iterable[Sequence[str]]) -> None:
