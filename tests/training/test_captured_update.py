@@ -14,7 +14,7 @@ from torch import Tensor
 from training.toys import copied, same
 
 from regard import watch
-from regard.data.batches import Packed, Pairs, Sequences
+from regard.data.batches import Images, Packed, Pairs, Sequences
 from regard.data.feeds import Corpus, PairFeed
 from regard.errors import RegardError
 from regard.models.layout import Layout
@@ -23,7 +23,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.recipe import find
 from regard.runs.settings import Training
 from regard.runs.tasks.prepared import packs
-from regard.training.captured_update import CapturedUpdates
+from regard.training.captured_update import CapturedUpdates, _unshaped
 from regard.training.distribution import BatchPlace, World, batch_order
 from regard.training.loop import train
 from regard.training.shapes import evened, filled_up, reaching, rounded
@@ -392,3 +392,26 @@ def test_mixed_precision_on_a_gpu_has_the_gradients_of_float64_within_its_roundi
         assert mine.grad is not None
         assert other.grad is not None
         assert (mine.grad.double().cpu() - other.grad).norm() < 0.03 * other.grad.norm()
+
+
+def test_why_updates_are_not_captured_is_said_in_words():
+    parted = plan(cuda_graphs="auto", accumulate=2)
+    gpu = World(torch.device("cuda"))
+    updater = Updater(TrainingState(model(), parted), parted, world=gpu, seed=1)
+    assert (
+        updater.uncaptured
+        == "captured are updates of one process in one part, not of 1 processes, 2 parts an update"
+    )
+    never = plan(cuda_graphs="never", accumulate=2)
+    assert Updater(TrainingState(model(), never), never, world=gpu, seed=1).uncaptured is None
+    on_cpu = plan(cuda_graphs="auto")
+    assert (
+        Updater(TrainingState(model(), on_cpu), on_cpu, world=World(torch.device("cpu")), seed=1).uncaptured
+        is None
+    )
+    padded = feed(packed=False)
+    assert "lengths of padded texts differ" in _unshaped(padded.batch(padded.order(0)[0]))
+    assert (
+        _unshaped(Images(torch.zeros(1, 1, 4, 4)))
+        == "that is done with packed texts and with recurrent translators"
+    )

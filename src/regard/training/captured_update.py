@@ -111,7 +111,7 @@ class CapturedUpdates:
     def update_of(self, batch: Batch) -> CapturedUpdate | None:
         """The captured update for a batch, already holding it; None while there is none."""
         if self.refusal is None and not _shaped(batch):
-            self.refusal = "the lengths of padded batches differ; set training.packing"
+            self.refusal = _unshaped(batch)
         if self.refusal is not None:
             if self.settings.cuda_graphs == "always":
                 raise RegardError(f"cuda_graphs = always, and updates cannot be captured: {self.refusal}")
@@ -188,6 +188,16 @@ def _shaped(batch: Batch) -> bool:
     """Whether a batch is of texts whose number and lengths need not be known on the host."""
     sides = (batch.source, batch.target) if isinstance(batch, Pairs) else (batch,)
     return all(isinstance(side, Packed) or (isinstance(side, Sequences) and side.filled) for side in sides)
+
+
+def _unshaped(batch: Batch) -> str:
+    """Why the updates of such batches are not captured."""
+    texts = batch.target if isinstance(batch, Pairs) else batch
+    if isinstance(texts, Sequences) and not (
+        isinstance(batch, Pairs) and not isinstance(batch.source, Sequences)
+    ):
+        return "the lengths of padded texts differ from batch to batch; training.packing=true ends that"
+    return "that is done with packed texts and with recurrent translators"
 
 
 def _tensors(batch: Any) -> list[Tensor]:

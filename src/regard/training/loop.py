@@ -76,6 +76,7 @@ def _updates(training: "_Training", feed: Feed[Any], seed: int, interruption: In
     upcoming = _prepared(updater, feed, state.progress, settings.steps)
     stopped = training.evaluate_and_save(stopped=False) if state.progress.due else False
     work = None if training.at_end or stopped else next(upcoming)
+    told = False
     while work is not None:
         observer.stepping(state.progress.step + 1)
         pending = updater.compute(work, stop=interruption.asked)
@@ -85,6 +86,9 @@ def _updates(training: "_Training", feed: Feed[Any], seed: int, interruption: In
             state.progress, step=update.step, epoch=work.place.epoch, position=work.place.position + 1
         )
         observer.stepped(update)
+        if not told and updater.uncaptured is not None:
+            observer.noticed(f"without CUDA graphs: {updater.uncaptured}")
+            told = True
         stopped = training.evaluate_and_save(stopped=stopped)
         work = None if training.at_end or stopped else following
     return stopped

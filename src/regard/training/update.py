@@ -68,6 +68,17 @@ class Updater:
         suited = settings.cuda_graphs != "never" and CapturedUpdates.suits(settings, world)
         self._captured = CapturedUpdates(state, settings, self._sums) if suited else None
 
+    @property
+    def uncaptured(self) -> str | None:
+        """Why updates on a GPU are computed without CUDA graphs though they may be; None while they are captured."""
+        settings = self.settings
+        if self.world.device.type != "cuda" or settings.cuda_graphs == "never":
+            return None
+        if self._captured is None:
+            parts = f"{self.world.size} processes, {settings.accumulate} parts an update"
+            return f"captured are updates of one process in one part, not of {parts}"
+        return self._captured.refusal
+
     def prepare(self, feed: Feed[Any], place: BatchPlace) -> Work:
         """This process's rows of an update as batches."""
         if not len(place.samples):
