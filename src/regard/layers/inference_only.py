@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int8, Integer
+from jaxtyping import Float, Int, Int8, Integer
 from torch import Tensor, nn
 
 from regard.attention.kernels.native import Kernels, in_panels
@@ -37,6 +37,7 @@ _INSTEAD = "use a plain model: regard.load(…, optimise=False)"
 
 
 _TINY = 1e-30  # in the place of the largest number of a row of zeros, which divides its numbers
+_EXACT = 1024  # products of two whole numbers up to 127 whose sum float32 holds
 
 
 class PackedLinear(nn.Module, ABC):
@@ -142,9 +143,13 @@ class Int8Linear(PackedLinear):
     The products of integers are summed as integers, so a row's result depends on that row alone, to the bit, however
     many rows there are. A row of zeros stays one. Where it `rectifies`, it maps max(x, 0), whose largest number it
     looks for anyway.
+
+    oneDNN adds pairs of such products in 16 bits on CPUs without VNNI, where they overflow. There whole numbers are
+    multiplied as float32, which is exact up to 2²⁴, some features at a time.
     """
 
     rectifies = False
+    sums_exactly = staticmethod(torch.cpu._is_vnni_supported)  # whether oneDNN does
 
     def pack(self, weight: Float[Tensor, "out in"]) -> None:
         """As integers and their scales."""
@@ -160,6 +165,11 @@ class Int8Linear(PackedLinear):
         """The weights as oneDNN multiplies them."""
         return torch.ops.onednn.qlinear_prepack(self.whole, None)
 
+    @cached_property
+    def parts(self) -> tuple[Tensor, ...]:
+        """The weights as float32, some features at a time."""
+        return tuple(torch.split(self.whole.float(), _EXACT, dim=1))
+
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         """Round, multiply integers, scale back. Each step rounds once, so that no compiler can fuse two of them."""
         if self.kernels is not None:
@@ -168,8 +178,7 @@ class Int8Linear(PackedLinear):
         largest = size.amax(-1, keepdim=True).clamp_min_(_TINY)
         bytes_ = (x * torch.div(self.most, largest)).add_(128.5).to(torch.uint8)  # 1 … 255, where 128 is 0
         if x.shape[0] == 1:
-            summed = torch._int_mm((bytes_ ^ 128).view(torch.int8), self.whole.t())
-            mapped = summed.float().mul_(self.scale)
+            mapped = self._summed((bytes_ ^ 128).view(torch.int8)).float().mul_(self.scale)
         else:
             mapped = self._multiplied(bytes_)
         mapped.mul_(largest)
@@ -184,10 +193,22 @@ class Int8Linear(PackedLinear):
         alone = x.shape[0] == 1
         bytes_, largest = kernels.quantise(x, tiny=_TINY, signed=alone, rectified=self.rectifies)
         if alone:
-            return kernels.finish_whole(torch._int_mm(bytes_, self.whole.t()), self.scale, largest, self.bias)
+            return kernels.finish_whole(self._summed(bytes_), self.scale, largest, self.bias)
         return kernels.finish(self._multiplied(bytes_), largest, self.bias)
 
+    def _summed(self, whole: Int8[Tensor, "r in"]) -> Int[Tensor, "r out"]:
+        """The sums of products of whole numbers."""
+        if self.sums_exactly():
+            return torch._int_mm(whole, self.whole.t())
+        sums = [
+            some.float() @ part.t()
+            for some, part in zip(torch.split(whole, _EXACT, dim=1), self.parts, strict=True)
+        ]
+        return sum((each.to(torch.int32) for each in sums[1:]), sums[0].to(torch.int32))
+
     def _multiplied(self, bytes_: Integer[Tensor, "r in"]) -> Float[Tensor, "r out"]:
+        if not self.sums_exactly():
+            return self._summed((bytes_ ^ 128).view(torch.int8)).float().mul_(self.scale)
         return torch.ops.onednn.qlinear_pointwise(
             bytes_,
             1.0,
