@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 
 from regard import Mask, RegardError, attend, causal, documents, keep, lengths, prefix, window
-from regard.attention.reach import Extent, align
+from regard.attention.batch_axes import align
+from regard.attention.reach import Extent
 
 
 def matrix(text: str) -> torch.Tensor:

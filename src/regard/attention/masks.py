@@ -20,7 +20,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.reach import Extent, Reach, align, narrower, within
+from regard.attention.batch_axes import align
+from regard.attention.padding import Real
+from regard.attention.reach import Extent, Reach, narrower, within
 from regard.data.given import integers, shown, whole
 from regard.errors import RegardError
 
@@ -222,41 +224,35 @@ class _Lengths(Mask):
     word: str = "lengths"
 
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
-        queries, keys = self._real(rows, columns, extent)
-        if queries is None:
-            queries = torch.ones_like(rows, dtype=torch.bool)
-        if keys is None:
-            keys = torch.ones_like(columns, dtype=torch.bool)
+        self._check(extent)
+        queries = self._at(rows, self.queries, extent.queries)
+        keys = self._at(columns, self.keys, extent.keys)
         queries, keys = align(queries, keys, tail=1)
         return queries[..., :, None] & keys[..., None, :]
 
     def reach(self, extent: Extent) -> Reach:
-        queries, keys = self._real(extent.rows, None if self.paired else extent.columns, extent)
+        self._check(extent)
+        queries = None if self.queries is None else self._real(self.queries, extent.queries, extent.device)
+        keys = queries
+        if not self.paired:
+            keys = None if self.keys is None else self._real(self.keys, extent.keys, extent.device)
         leading = self.padded == "right"
-        return Reach(
-            extent=extent,
-            queries=queries,
-            keys=queries if self.paired else keys,
-            paired=self.paired,
-            leading=leading,
-        )
+        return Reach(extent=extent, asking=queries, asked=keys, paired=self.paired, leading=leading)
 
-    def _real(
-        self, rows: Tensor | None, columns: Tensor | None, extent: Extent
-    ) -> tuple[Tensor | None, Tensor | None]:
+    def _real(self, count: Count, size: int, device: torch.device) -> Real:
+        return Real(count, size, self.padded, device)
+
+    def _at(self, positions: Tensor, count: Count | None, size: int) -> Tensor:
+        if count is None:
+            return torch.ones_like(positions, dtype=torch.bool)
+        return self._real(count, size, positions.device).at(positions)
+
+    def _check(self, extent: Extent) -> None:
         if self.paired and extent.queries != extent.keys:
             raise RegardError(
                 f"{self!r} is for self-attention, but there are {extent.queries} queries and {extent.keys} keys: "
                 "say lengths(keys=…, queries=…)"
             )
-        return self._inside(self.queries, rows, extent.queries), self._inside(self.keys, columns, extent.keys)
-
-    def _inside(self, count: Count | None, positions: Tensor | None, size: int) -> Tensor | None:
-        if count is None or positions is None:
-            return None
-        if isinstance(count, Tensor):
-            count = count.to(positions.device)[..., None]
-        return positions < count if self.padded == "right" else positions >= size - count
 
     def __repr__(self) -> str:
         if self.word == "prefix":

@@ -39,8 +39,8 @@ class _Packed(Mask):
         packs = self.packs
         return Reach(
             extent=extent,
-            queries=packs.looking,
-            keys=packs.seen,
+            asking=packs.looking,
+            asked=packs.seen,
             paired=packs.same,
             leading=True,
             packs=packs,

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, overload
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.batch_axes import both, pad_axes, refuse_axes
 from regard.attention.packing import Packs
-from regard.errors import RegardError
+from regard.attention.padding import Real
 
 
 class Extent(NamedTuple):
@@ -30,47 +31,20 @@ class Extent(NamedTuple):
         return torch.arange(self.keys, device=self.device)
 
 
-def pad_axes(tensor: Tensor, batch_axes: int, tail: int) -> Tensor:
-    """Give `tensor` the wanted number of batch axes, new ones (of size 1) after its own: batch comes first."""
-    own = tensor.ndim - tail
-    for _ in range(batch_axes - own):
-        tensor = tensor.unsqueeze(own)
-    return tensor
-
-
-def align(a: Tensor, b: Tensor, tail: int) -> tuple[Tensor, Tensor]:
-    """Line up the batch axes of two tensors at the left: [b, q, k] against [b, h, q, k] is [b, 1, q, k]."""
-    axes = max(a.ndim, b.ndim) - tail
-    return pad_axes(a, axes, tail), pad_axes(b, axes, tail)
-
-
-def both(a: Tensor | None, b: Tensor | None, tail: int) -> Tensor | None:
-    """`a & b`, where None means everything."""
-    if a is None or b is None:
-        return a if b is None else b
-    a, b = align(a, b, tail)
-    try:
-        return a & b
-    except RuntimeError as error:
-        raise RegardError(
-            f"masks of shapes {tuple(a.shape)} and {tuple(b.shape)} do not go together: "
-            "their batch axes, counted from the left, must be equal or 1"
-        ) from error
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reach:
     """Query i may look at key j when `low ≤ j − i ≤ high`, `queries[i]`, `keys[j]` and `rest[i, j]`, and both are in
     sequences that `packs` puts together.
 
-    None means no limit. The batch axes of the tensors come first, as everywhere in masks.
+    None means no limit. The batch axes of the tensors come first, as everywhere in masks. Where queries and keys are
+    padded they are given as their number (`Real`), from which the flags `queries` and `keys` follow.
     """
 
     extent: Extent
     low: int | None = None
     high: int | None = None
-    queries: Bool[Tensor, "... q"] | None = None
-    keys: Bool[Tensor, "... k"] | None = None
+    asking: Bool[Tensor, "... q"] | Real | None = None
+    asked: Bool[Tensor, "... k"] | Real | None = None
     rest: Bool[Tensor, "... q k"] | None = None
     paired: bool = False  # `queries` and `keys` are one set: the real positions of a padded sequence
     leading: bool = False  # and that set is the first positions: padded on the right
@@ -81,17 +55,17 @@ class Reach:
         if (self.packs and not other.plain) or (other.packs and not self.plain):
             return self.spelt() & other.spelt()
         padded = [
-            side for side in (self, other) if side.queries is not None or side.keys is not None or side.packs
+            side for side in (self, other) if side.asking is not None or side.asked is not None or side.packs
         ]
         low, high = narrower((self.low, self.high), (other.low, other.high))
-        queries = both(self.queries, other.queries, tail=1)
-        one = self.queries is self.keys and other.queries is other.keys  # both paired, or one without any
+        queries = _both_real(self.asking, other.asking)
+        one = self.asking is self.asked and other.asking is other.asked  # both paired, or one without any
         reach = Reach(
             extent=self.extent,
             low=low,
             high=high,
-            queries=queries,
-            keys=queries if one else both(self.keys, other.keys, tail=1),
+            asking=queries,
+            asked=queries if one else _both_real(self.asked, other.asked),
             rest=both(self.rest, other.rest, tail=2),
             paired=len(padded) > 0 and all(side.paired for side in padded),
             leading=all(side.leading for side in padded),
@@ -104,16 +78,26 @@ class Reach:
 
     def over(self, batch_axes: int) -> "Reach":
         """The same with its batch axes spread over those of a call."""
-        if self.queries is self.keys is self.rest is None:
+        if self.asking is self.asked is self.rest is None:
             return self
-        queries = _over(self.queries, batch_axes, tail=1)
-        keys = queries if self.keys is self.queries else _over(self.keys, batch_axes, tail=1)
-        return replace(self, queries=queries, keys=keys, rest=_over(self.rest, batch_axes, tail=2))
+        asking = _over(self.asking, batch_axes, tail=1)
+        asked = asking if self.asked is self.asking else _over(self.asked, batch_axes, tail=1)
+        return replace(self, asking=asking, asked=asked, rest=_over(self.rest, batch_axes, tail=2))
+
+    @property
+    def queries(self) -> Bool[Tensor, "... q"] | None:
+        """Which queries count; None: all."""
+        return self.asking.flags() if isinstance(self.asking, Real) else self.asking
+
+    @property
+    def keys(self) -> Bool[Tensor, "... k"] | None:
+        """Which keys count; None: all."""
+        return self.asked.flags() if isinstance(self.asked, Real) else self.asked
 
     @property
     def plain(self) -> bool:
         """Whether it is a band and nothing else."""
-        return self.queries is None and self.keys is None and self.rest is None and self.packs is None
+        return self.asking is None and self.asked is None and self.rest is None and self.packs is None
 
     def spelt(self) -> "Reach":
         """The same with what is packed written out as a matrix."""
@@ -136,12 +120,14 @@ class Reach:
     @property
     def everything(self) -> bool:
         """Whether every query that looks at all may look at every key."""
-        return self.bounded == (None, None) and self.keys is None and self.rest is None and self.packs is None
+        return (
+            self.bounded == (None, None) and self.asked is None and self.rest is None and self.packs is None
+        )
 
     @property
     def form(self) -> Literal["nothing", "band", "matrix", "band and matrix"]:
         """What tells a kernel everything that takes a band and a matrix."""
-        matrix = self.keys is not None or self.rest is not None
+        matrix = self.asked is not None or self.rest is not None
         if self.bounded == (None, None):
             return "matrix" if matrix else "nothing"
         return "band and matrix" if matrix else "band"
@@ -150,7 +136,7 @@ class Reach:
     def triangular(self) -> bool:
         """Whether the plain causal flag of a fused kernel says it all, up to rows that look at nothing."""
         square = self.extent.queries == self.extent.keys
-        hidden = self.keys is None or (
+        hidden = self.asked is None or (
             self.paired and self.leading
         )  # padded keys come after every real query
         return hidden and square and self.rest is None and self.packs is None and self.bounded == (None, 0)
@@ -174,7 +160,8 @@ class Reach:
 
     def besides_band(self) -> Bool[Tensor, "*batch _q _k"] | None:
         """Who may look at whom as far as `keys` and `rest` say, as small as it broadcasts, or None for everything."""
-        return both(self.rest, None if self.keys is None else self.keys[..., None, :], tail=2)
+        keys = self.keys
+        return both(self.rest, None if keys is None else keys[..., None, :], tail=2)
 
     def added(self) -> Float[Tensor, "*batch _q _k"] | None:
         """The matrix as what is added to scores: 0, and −inf for pairs that are masked."""
@@ -205,7 +192,8 @@ class Reach:
     def seen(self) -> Bool[Tensor, "*batch k"] | None:
         """The keys that some query may look at; None when all are."""
         if self.rest is not None:
-            rows = None if self.queries is None else self.queries[..., :, None]
+            queries = self.queries
+            rows = None if queries is None else queries[..., :, None]
             return _any(both(self._band_and_keys(), rows, tail=2), -2)
         if self.mirrored:
             return self.keys
@@ -288,14 +276,25 @@ def narrower(a: Band, b: Band) -> Band:
     return low, high
 
 
-def _over(part: Tensor | None, batch_axes: int, tail: int) -> Tensor | None:
+def _both_real(a: Tensor | Real | None, b: Tensor | Real | None) -> Tensor | Real | None:
+    """`both`, which leaves one alone as it is."""
+    if a is None or b is None:
+        return a if b is None else b
+    a, b = (part.flags() if isinstance(part, Real) else part for part in (a, b))
+    return both(a, b, tail=1)
+
+
+@overload
+def _over(part: Tensor | None, batch_axes: int, tail: Literal[2]) -> Tensor | None: ...
+@overload
+def _over(part: Tensor | Real | None, batch_axes: int, tail: Literal[1]) -> Tensor | Real | None: ...
+def _over(part: Tensor | Real | None, batch_axes: int, tail: int) -> Tensor | Real | None:
     if part is None:
         return None
+    if isinstance(part, Real):
+        return part.over(batch_axes)
     if part.ndim - tail > batch_axes:
-        raise RegardError(
-            f"a mask with {part.ndim - tail} batch axes (shape {tuple(part.shape)}) was given to a call "
-            f"with {batch_axes}: drop axes from the mask or add them to query and key"
-        )
+        refuse_axes(part.shape, part.ndim - tail, batch_axes)
     return pad_axes(part, batch_axes, tail)
 
 

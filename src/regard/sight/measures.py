@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.attention.batch_axes import pad_axes
 from regard.attention.call import Call
-from regard.attention.reach import pad_axes
 from regard.errors import RegardError
 from regard.sight.evidence import Question, answer_to, summarise
 from regard.sight.strips import CAPACITY, Strip, heads_together

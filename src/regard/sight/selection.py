@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from regard.attention.batch_axes import pad_axes
 from regard.attention.biases import Bias
 from regard.attention.call import Call
 from regard.attention.masks import Mask
-from regard.attention.reach import Extent, Reach, pad_axes
+from regard.attention.reach import Extent, Reach
 from regard.attention.scores import Score, share
 from regard.errors import RegardError
 
@@ -132,7 +133,7 @@ class _ChosenMask(Mask):
             None if part is None else _pick(part, self.chosen)
             for part in (whole.queries, whole.keys, whole.rest)
         )
-        return replace(whole, queries=queries, keys=keys, rest=rest)
+        return replace(whole, asking=queries, asked=keys, rest=rest)
 
     def block(self, rows: Tensor, columns: Tensor, extent: Extent) -> Tensor:
         return _pick(pad_axes(self.mask.block(rows, columns, extent), len(self.chosen), tail=2), self.chosen)
@@ -172,8 +173,8 @@ class _PartMask(Mask):
             extent=extent,
             low=None if whole.low is None else low,
             high=None if whole.high is None else high,
-            queries=None if whole.queries is None else _some(whole.queries, self.rows),
-            keys=None if whole.keys is None else _some(whole.keys, self.columns),
+            asking=None if whole.queries is None else _some(whole.queries, self.rows),
+            asked=None if whole.keys is None else _some(whole.keys, self.columns),
             rest=None if whole.rest is None else _some(_some(whole.rest.mT, self.rows).mT, self.columns),
         )
 

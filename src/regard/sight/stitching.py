@@ -21,10 +21,11 @@ from einops import rearrange
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.attention.batch_axes import pad_axes
 from regard.attention.biases import Bias
 from regard.attention.call import Call
 from regard.attention.masks import Mask
-from regard.attention.reach import Extent, pad_axes
+from regard.attention.reach import Extent
 from regard.attention.scores import share
 from regard.errors import RegardError
 

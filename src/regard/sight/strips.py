@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.batch_axes import pad_axes
 from regard.attention.call import Call
 from regard.attention.kernels.additive import additive
-from regard.attention.reach import pad_axes
 from regard.attention.scores import Additive, share
 
 CAPACITY = 1 << 20  # numbers in a strip: four megabytes of float32, enough rows for a fast product

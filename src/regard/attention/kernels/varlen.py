@@ -128,7 +128,7 @@ def _limits(
     queries = None
     if packs.idle:
         queries = extent.rows < _of(packs.queries, group)[:, None]
-    return Reach(extent=extent, low=reach.low, high=reach.high, queries=queries, keys=keys).over(2)
+    return Reach(extent=extent, low=reach.low, high=reach.high, asking=queries, asked=keys).over(2)
 
 
 def _of(packing: Packing, group: list[int]) -> Int[Tensor, " s"]:

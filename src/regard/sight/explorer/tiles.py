@@ -11,8 +11,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.batch_axes import pad_axes
 from regard.attention.call import Call
-from regard.attention.reach import pad_axes
 from regard.errors import RegardError
 from regard.sight.evidence import Pooling, Question, Summing, ask
 from regard.sight.explorer.full_map import CHEAP, Blocking, Cells, FullMap, cells, cost

@@ -12,11 +12,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention import masks
+from regard.attention.batch_axes import pad_axes
 from regard.attention.biases import ALiBi, Bias, _Shifted
 from regard.attention.call import Call
 from regard.attention.kernels.triton_available import TRITON_INSTALLED, TRITON_INTERPRETED
 from regard.attention.masks import Mask
-from regard.attention.reach import Extent, Reach, pad_axes
+from regard.attention.reach import Extent, Reach
 from regard.attention.scores import Additive, Dot, ScaledDot
 from regard.sight.selection import _ChosenBias, _ChosenMask, _pick
 
