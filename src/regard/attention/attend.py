@@ -25,7 +25,7 @@ from regard.attention.kernels.torch_kernels import (
     written,
 )
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
-from regard.attention.kernels.varlen import in_one_row, in_rows, intervals, intervals_refusal
+from regard.attention.kernels.varlen import in_one_row, in_rows, varlen, varlen_refusal
 from regard.attention.kv_cache import BeamCache
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
@@ -123,9 +123,10 @@ def compute(
             compute(row.call, row.value, row.reach, dropout=dropout, sanitised=row.sanitised) for row in rows
         ]
         return in_one_row(parts, call, reach)
-    # These two give zeros to queries that look at nothing by themselves.
-    zeroing = choice.kernel in ("intervals", "decode")
     query, key = call.query, call.key
+    if choice.kernel == "varlen":  # reads nothing that is not used, and writes zeros where nothing is seen
+        return _run(choice, call, query, key, value, reach, dropout)
+    zeroing = choice.kernel == "decode"  # gives zeros to queries that look at nothing by itself
     looking = None if zeroing and sanitised else reach.looking()
     seen = None if sanitised else shared_seen(reach.seen(), key)
     if looking is None and seen is None:
@@ -155,8 +156,8 @@ def _run(
     if reach is not None and choice.kernel == "blocks":
         low, high = (int(limit or 0) for limit in reach.bounded)
         return in_blocks(query, key, value, band=(low, high), real=reach.keys, scale=scale, dropout=dropout)
-    if reach is not None and choice.kernel == "intervals":
-        return intervals(query, key, value, reach, scale=scale, dropout=dropout)
+    if reach is not None and choice.kernel == "varlen":
+        return varlen(query, key, value, reach, scale=scale, dropout=dropout)
     if isinstance(reach, StaticReach) and choice.kernel == "decode":
         from regard.attention.kernels.decode_attention import decode_attention
 
@@ -262,21 +263,26 @@ class Choice(NamedTuple):
     """Which kernel computes a call, the form in which it gets the mask, and what ruled out a fused one."""
 
     kernel: Literal[
-        "fused", "fused additive", "small queries", "blocks", "written", "intervals", "rows", "decode"
+        "fused", "fused additive", "small queries", "blocks", "written", "varlen", "rows", "decode"
     ]
-    mask: Literal["nothing", "causal flag", "band", "matrix", "band and matrix", "stretches", "lengths"]
+    mask: Literal[
+        "nothing", "causal flag", "band", "matrix", "band and matrix", "ranges", "lengths", "lengths and band"
+    ]
     ruled_out: str | None = None
 
 
 def choose(call: Call, reach: Reach | None) -> Choice:
     """The kernel for a call. Nothing decides but the call: not training, not gradients, not who is watching."""
-    if reach is not None and reach.packs is not None:
-        ruled_out = intervals_refusal(call, reach)
+    ruled_out: str | None = None
+    if isinstance(reach, StaticReach):
+        if decode_kernel_fits(call):
+            return Choice(kernel="decode", mask="matrix")
+    elif reach is not None and (reach.packs is not None or (call.query.is_cuda and _varied(reach))):
+        ruled_out = varlen_refusal(call, reach)
         if ruled_out is None:
-            return Choice(kernel="intervals", mask="stretches")
-        return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
-    if isinstance(reach, StaticReach) and decode_kernel_fits(call):
-        return Choice(kernel="decode", mask="matrix")
+            return Choice(kernel="varlen", mask=_ranges_told(reach))
+        if reach.packs is not None:
+            return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
     bounded = reach is not None and not reach.everything
     additive = isinstance(call.score, Additive)
     unable = obstacle(call.query.device, call.query.dtype) if additive else None
@@ -297,8 +303,23 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         if not flag and _small(call):
             quicker = f"{call.extent.queries} queries a head on the CPU, where torch's fused kernel is slower"
             return Choice(kernel="small queries", mask="matrix" if bounded else "nothing", ruled_out=quicker)
-        return Choice(kernel="fused", mask="causal flag" if flag else "matrix" if bounded else "nothing")
+        mask: Literal["causal flag", "matrix", "nothing"] = "matrix" if bounded else "nothing"
+        return Choice(kernel="fused", mask="causal flag" if flag else mask, ruled_out=ruled_out)
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
+
+
+def _varied(reach: Reach) -> bool:
+    """Whether queries see different ranges of the keys, which is more than the flag of a fused kernel says."""
+    padded = reach.asking is not None or reach.asked is not None or reach.rest is not None
+    return padded or not (reach.everything or reach.triangular)
+
+
+def _ranges_told(reach: Reach) -> Literal["ranges", "lengths", "band", "lengths and band"]:
+    if reach.packs is not None:
+        return "ranges"
+    if reach.asking is None and reach.asked is None:
+        return "band"
+    return "lengths" if reach.bounded == (None, None) else "lengths and band"
 
 
 def _local(call: Call, reach: Reach) -> bool:

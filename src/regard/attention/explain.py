@@ -28,13 +28,15 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
     choice = choose(call, reach)
     batch = call.query.shape[:-2]
     lines = []
-    if choice.kernel == "intervals":
-        lines.append(("kernel", "one in which every query sees a stretch of the keys, its own sequence"))
+    if choice.kernel == "varlen":
+        lines.append(("kernel", "one for variable lengths (Triton): every query over its range of the keys"))
     elif choice.kernel == "rows":
         lines.append(("kernel", "every packed sequence in a row of its own, and then as for any padded call"))
-        lines.append(("why", f"not the kernel of stretches: {choice.ruled_out}"))
+        lines.append(("why", f"not the kernel for variable lengths: {choice.ruled_out}"))
     elif choice.kernel == "fused":
         lines.append(("kernel", f"torch's scaled_dot_product_attention; {_backend(call, dropout)}"))
+        if choice.ruled_out is not None:
+            lines.append(("why", f"not the kernel for variable lengths: {choice.ruled_out}"))
     elif reach is not None and choice.kernel == "blocks":
         low, high = (int(limit or 0) for limit in reach.bounded)
         size = block_of(low, high)
@@ -63,7 +65,11 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
         lines.append(("heads", f"{batch[-1]} of the query over {call.key.shape[-3]} of the key"))
     if choice.kernel == "fused" and value_width is not None:
         lines += _widths(call, value_width)
-    if reach is not None and (reach.looking() is not None or reach.seen() is not None):
+    if choice.kernel == "varlen":
+        lines.append(
+            ("rows", "what nobody looks at is never read; a query that may look at nothing gets zeros")
+        )
+    elif reach is not None and (reach.looking() is not None or reach.seen() is not None):
         lines.append(
             (
                 "rows",
@@ -99,8 +105,9 @@ def _mask(call: Call, choice: Choice) -> str:
         "band": "a band",
         "matrix": "a matrix",
         "band and matrix": "a band and a matrix",
-        "stretches": "where each query's keys begin and end",
+        "ranges": "where each query's keys begin and end",
         "lengths": "the length of each row",
+        "lengths and band": "the length of each row and a band",
     }
     extent = call.extent
     return f"{call.mask!r} over {extent.queries} × {extent.keys} → {told[choice.mask]}"

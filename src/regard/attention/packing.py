@@ -167,7 +167,7 @@ class Packs:
         return self.queries is self.keys
 
     def readied(self) -> "Packs":
-        """This, with all that the kernel of stretches asks found out: torch.compile does not trace what is found once."""
+        """This, with all that the kernel for variable lengths asks found out: torch.compile does not trace what is found once."""
         for each in (self, self.turned):
             _ = each.looking, each.seen, each.first, each.last
         if self.same:

@@ -1,7 +1,8 @@
-"""Attention over packed sequences: on the kernel of stretches where there is one, else with a row for every sequence."""
+"""Attention over variable lengths: on their own kernel where there is one; else packed sequences get a row each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Int
@@ -10,9 +11,13 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.packing import Packing, Packs
+from regard.attention.padding import Real
 from regard.attention.reach import Extent, Reach
 from regard.attention.scores import Additive
 from regard.errors import RegardError
+
+if TYPE_CHECKING:  # Triton is optional
+    from regard.attention.kernels.varlen_launch import Ranges
 
 
 class CaptureError(RegardError):
@@ -22,53 +27,111 @@ class CaptureError(RegardError):
 _WIDEST = 256  # features of a head for which the kernel has room
 
 
-def intervals_refusal(call: Call, reach: Reach) -> str | None:
-    """Why the kernel of stretches cannot compute a call over packed sequences; None if it can."""
-    if call.query.device.type != "cuda":
+def varlen_refusal(call: Call, reach: Reach) -> str | None:
+    """Why the kernel for variable lengths cannot compute a call; None if it can."""
+    query = call.query
+    if query.device.type != "cuda":
         return "it is a kernel for GPUs"
     if not TRITON_INSTALLED:
         return "triton is not installed"
     if call.bias is not None or isinstance(call.score, Additive):
         return "it takes dot products without a bias"
-    if reach.bounded not in ((None, None), (None, 0)):
-        return "it looks at whole sequences, or back to their beginning"
-    if call.query.dtype == torch.float64 or max(call.query.shape[-1], call.key.shape[-1]) > _WIDEST:
+    if query.dtype == torch.float64 or max(query.shape[-1], call.key.shape[-1]) > _WIDEST:
         return f"it takes numbers of at most 32 bits and heads of at most {_WIDEST} features"
+    if reach.packs is not None:
+        banded = reach.bounded not in ((None, None), (None, 0))
+        return "it looks at whole packed sequences, or back to their beginning" if banded else None
+    if reach.rest is not None:
+        return "it takes lengths and a band, and the mask says more than these"
+    if query.ndim > 4 or (query.ndim == 3 and call.groups > 1):
+        return f"it takes heads in rows of a batch, and here are {query.ndim} axes"
+    for real in (reach.asking, reach.asked):
+        if real is not None and not isinstance(real, Real):
+            return "it takes one length a row, and the mask puts several together"
+        if real is not None and not isinstance(real.count, int) and _apart(real.count, query):
+            shape = tuple(real.count.shape)
+            return f"it takes one length for all heads of a row, and here are lengths of shape {shape}"
     return None
 
 
-def intervals(
-    query: Float[Tensor, "*one h q d"],
-    key: Float[Tensor, "*one g k d"],
-    value: Float[Tensor, "*one g k dv"],
+def _apart(count: Tensor, query: Tensor) -> bool:
+    """Whether lengths differ between the heads of a row, or belong to another batch."""
+    if count.ndim == 0:
+        return False
+    rows = 1 if query.ndim == 2 else query.shape[0]
+    return count.shape[0] not in (1, rows) or count.shape[1:].numel() > 1
+
+
+def varlen(
+    query: Float[Tensor, "*batch q d"],
+    key: Float[Tensor, "*kv_batch k d"],
+    value: Float[Tensor, "*kv_batch k dv"],
     reach: Reach,
     *,
     scale: float,
     dropout: float,
-) -> Float[Tensor, "*one h q dv"]:
-    """dropout(softmax(scale · QKᵀ)) V, each query over the stretch of keys that is its own sequence."""
-    from regard.attention.kernels.intervals import Stretches, attend_stretches
+) -> Float[Tensor, "*batch q dv"]:
+    """dropout(softmax(scale · QKᵀ)) V, each query over its range of the keys; zeros where that is empty."""
+    from regard.attention.kernels.varlen_launch import attend_varlen
 
-    packs = _packs(reach)
+    shape = query.shape[:-1]
+    if torch.is_autocast_enabled(query.device.type):  # as torch's own attention does
+        dtype = torch.get_autocast_dtype(query.device.type)
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    packed = reach.packs is not None
+    query, key, value = (_four_axes(part, packed) for part in (query, key, value))
+    mixed = attend_varlen(query, key, value, _ranges(reach, query), scale=scale, dropout=dropout)
+    return mixed if len(shape) == 3 else mixed.reshape(*shape, value.shape[-1])
+
+
+def _four_axes(x: Float[Tensor, "*batch n d"], packed: bool) -> Float[Tensor, "b h n d"]:
+    if packed:
+        _check_row(x)
+        return x if x.ndim == 4 else x.reshape(1, *x.shape[-3:])
+    return x if x.ndim == 4 else x.unsqueeze(1) if x.ndim == 3 else x[None, None]
+
+
+def _ranges(reach: Reach, query: Float[Tensor, "b h q d"]) -> "Ranges":
+    """What the kernel is told of a mask: without a launch, wherever lengths are on the device already."""
+    from regard.attention.kernels.varlen_launch import Ranges
+
+    if reach.packs is None:
+        extent = reach.extent
+        asking = _counts(reach.asking, extent.queries, query)
+        asked = asking if reach.asked is reach.asking else _counts(reach.asked, extent.keys, query)
+        return Ranges.of_batch(asking, asked, reach.low, reach.high)
+    packs = reach.packs
     back = reach.bounded == (None, 0)
-    last = packs.until if back else packs.last
-    asked_first = packs.since if back else packs.turned.first
-    mixed = attend_stretches(
-        _positions_first(query),
-        _positions_first(key),
-        _positions_first(value),
-        Stretches(packs.first, last, asked_first, packs.turned.last),
-        scale=scale,
-        dropout=dropout,
+    return Ranges.of_packed(
+        packs.first,
+        packs.until if back else packs.last,
+        packs.since if back else packs.turned.first,
+        packs.turned.last,
+        gaps=packs.idle,
+        longest=max(packs.queries.longest, packs.keys.longest),
     )
-    return mixed.transpose(0, 1).reshape(*query.shape[:-1], value.shape[-1])
 
 
-def _positions_first(x: Float[Tensor, "*one h n d"]) -> Float[Tensor, "n h d"]:
+def _counts(real: Tensor | Real | None, size: int, query: Tensor) -> tuple[Tensor | None, int, int, bool]:
+    if not isinstance(real, Real):
+        return None, 0, size, False
+    left, count = real.padded == "left", real.count
+    if not isinstance(count, Tensor):
+        return None, 0, min(count, size), left
+    if count.device != query.device:
+        count = count.to(query.device)
+    return count, count.stride(0) if count.ndim and count.shape[0] > 1 else 0, 0, left
+
+
+def _check_row(x: Float[Tensor, "*one h n d"]) -> None:
     if x.shape[:-3].numel() != 1 or x.ndim < 3:
         raise RegardError(
             f"packed sequences lie in one row: [1, heads, positions, width], not {tuple(x.shape)}"
         )
+
+
+def _positions_first(x: Float[Tensor, "*one h n d"]) -> Float[Tensor, "n h d"]:
+    _check_row(x)
     return x.reshape(x.shape[-3:]).transpose(0, 1)
 
 
@@ -92,7 +155,7 @@ def in_rows(call: Call, value: Tensor, reach: Reach) -> list[UnpackedRow]:
     sanitised = not packs.idle and (reach.low or 0) <= 0 <= (reach.high or 0)
     if call.query.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         raise CaptureError(
-            f"rows as long as their longest sequence cannot be captured in a CUDA graph: {intervals_refusal(call, reach)}"
+            f"rows as long as their longest sequence cannot be captured in a CUDA graph: {varlen_refusal(call, reach)}"
         )
     asking, asked = packs.row_groups
     queries = asking.spread(_positions_first(call.query))
