@@ -195,11 +195,21 @@ def _made(
     batch, heads, queries, width = query.shape
     kv_heads, keys, values = key.shape[1], key.shape[2], value.shape[-1]
     full, full_values = (max(16, triton.next_power_of_2(each)) for each in (width, values))
-    cut = tiles or tiling(part, max(full, full_values), queries, keys, query.dtype, ranges.longest)
+    group = heads // max(kv_heads, 1)
+    roomy, precision = _chip(query.device)
+    cut = tiles or tiling(
+        part,
+        max(full, full_values),
+        queries,
+        keys,
+        query.dtype,
+        group=group,
+        longest=ranges.longest,
+        roomy=roomy,
+    )
     own = keys if part == "to key" else queries
     strips = batch * (kv_heads if part == "to key" else heads)
     count = triton.cdiv(own, cut.keys if part == "to key" else cut.queries)
-    group = heads // max(kv_heads, 1)
     others = queries * group if part == "to key" else keys / max(group, 1)
     together = max(_CACHE // max(int(others * (width + values) * query.element_size()), 1), 1)
     together = max(1, min(max(together, triton.cdiv(_PROGRAMS, max(count, 1))), strips))
@@ -213,7 +223,7 @@ def _made(
         "FULL_VALUES": full_values,
         "M": cut.queries,
         "N": cut.keys,
-        "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
+        "PRECISION": precision if query.dtype == torch.float32 else "tf32",
         "DROPOUT": dropout,
         "GAPS": ranges.gaps,
     }
@@ -225,6 +235,19 @@ def _made(
         num_warps=cut.warps,
         num_stages=cut.stages,
     )
+
+
+def _chip(device: torch.device) -> tuple[bool, str]:
+    """Whether it has room for large tiles, and how it multiplies float32.
+
+    Products of float32 outside of tensor cores take a minute to compile and spill most of their registers. Three numbers
+    of bfloat16 hold the 24 bits of a float32, and six of their nine products all but what rounding loses anyway.
+    """
+    if device.type != "cuda":
+        return True, "ieee"
+    chip = torch.cuda.get_device_properties(device)
+    roomy = getattr(chip, "shared_memory_per_block_optin", 0) >= 160 << 10
+    return roomy, "bf16x6" if chip.major >= 8 else "ieee"
 
 
 class _Varlen(torch.autograd.Function):

@@ -17,24 +17,36 @@ class Tiling(NamedTuple):
 
 
 def tiling(
-    part: Part, width: int, queries: int, keys: int, dtype: torch.dtype, longest: int | None = None
+    part: Part,
+    width: int,
+    queries: int,
+    keys: int,
+    dtype: torch.dtype,
+    *,
+    group: int = 1,
+    longest: int | None = None,
+    roomy: bool = True,
 ) -> Tiling:
     """The tiling for heads of this width (of keys or values, the wider), rounded up to a power of two.
 
-    `longest` is that of packed sequences, of which a tile may hold several. `benchmarks/attend_gpu.py --sweep` times
-    others.
+    `group` heads of the query share one of the keys; `longest` is that of packed sequences, of which a tile may hold
+    several; a `roomy` chip has 160 KB of shared memory. `benchmarks/attend_gpu.py --sweep` times others.
     """
-    if dtype.itemsize == 4:  # products in float32 take registers, not tensor cores
-        return _FLOAT32[part] if width <= 128 else _FLOAT32_WIDE[part]
-    if longest is not None and longest <= 128:
-        return _SENTENCES[part] if width <= 128 else _FLOAT32_WIDE[part]
+    if dtype.itemsize == 4:
+        if width <= 64:
+            return _FLOAT32[part]
+        return _FLOAT32_MIDDLE[part] if width <= 128 and roomy else _FLOAT32_WIDE[part]
+    if width > 128:
+        return _WIDE[part] if roomy else _FLOAT32_WIDE[part]
+    if not roomy or (longest is not None and longest <= 128):
+        return _SENTENCES[part]
     if queries <= 16 and part == "forward":
         return Tiling(16, 64, 4, 2)
     if max(queries, keys) <= 128:
-        return _SHORT[part] if width <= 128 else _WIDE[part]
-    if width <= 64:
-        return _NARROW[part]
-    return _MIDDLE[part] if width <= 128 else _WIDE[part]
+        return _SHORT[part]
+    if width > 64:
+        return _MIDDLE[part]
+    return Tiling(32, 128, 8, 3) if group > 1 and part == "to key" else _NARROW[part]
 
 
 # The fastest of eight tried on an H200 with sentences of 15 tokens.
@@ -43,17 +55,7 @@ _SENTENCES: dict[Part, Tiling] = {
     "to query": Tiling(64, 32, 4, 3),
     "to key": Tiling(32, 32, 2, 3),
 }
-_FLOAT32: dict[Part, Tiling] = {
-    "forward": Tiling(64, 32, 4, 2),
-    "to query": Tiling(64, 32, 4, 2),
-    "to key": Tiling(32, 32, 2, 2),
-}
-_FLOAT32_WIDE: dict[Part, Tiling] = {
-    "forward": Tiling(32, 32, 4, 1),
-    "to query": Tiling(32, 32, 4, 1),
-    "to key": Tiling(32, 32, 4, 1),
-}
-# None of these spills registers with heads of 64 (short, narrow) or 128 (middle) in 16 bits.
+# With heads of 64 (short, narrow) or 128 (middle) in 16 bits none of these spills registers.
 _SHORT: dict[Part, Tiling] = {
     "forward": Tiling(64, 64, 4, 2),
     "to query": Tiling(64, 64, 4, 2),
@@ -71,6 +73,22 @@ _MIDDLE: dict[Part, Tiling] = {
 }
 _WIDE: dict[Part, Tiling] = {
     "forward": Tiling(64, 64, 4, 2),
+    "to query": Tiling(64, 32, 8, 2),
+    "to key": Tiling(32, 32, 4, 2),
+}
+# Six products of bfloat16 for one of float32 take registers.
+_FLOAT32: dict[Part, Tiling] = {
+    "forward": Tiling(64, 32, 4, 2),
     "to query": Tiling(64, 32, 4, 2),
-    "to key": Tiling(32, 64, 8, 1),
+    "to key": Tiling(32, 32, 4, 2),
+}
+_FLOAT32_MIDDLE: dict[Part, Tiling] = {
+    "forward": Tiling(64, 32, 8, 2),
+    "to query": Tiling(64, 32, 8, 2),
+    "to key": Tiling(16, 64, 8, 2),
+}
+_FLOAT32_WIDE: dict[Part, Tiling] = {
+    "forward": Tiling(32, 32, 4, 1),
+    "to query": Tiling(16, 16, 4, 1),
+    "to key": Tiling(16, 16, 4, 1),
 }
