@@ -170,8 +170,17 @@ def _run(
         bias = call.biases()
     if choice.kernel == "fused":
         flag = choice.mask == "causal flag"
+        learned = call.bias is not None and call.bias.learned
         return fused(
-            query, key, value, bias=bias, allowed=allowed, triangular=flag, scale=scale, dropout=dropout
+            query,
+            key,
+            value,
+            bias=bias,
+            allowed=allowed,
+            triangular=flag,
+            scale=scale,
+            dropout=dropout,
+            learned=learned,
         )
     if choice.kernel == "fused additive" and isinstance(call.score, Additive):
         band, rest = ((None, None), None) if reach is None else (reach.bounded, reach.besides_band())
@@ -288,10 +297,8 @@ def choose(call: Call, reach: Reach | None) -> Choice:
     unable = obstacle(call.query.device, call.query.dtype) if additive else None
     if unable is not None:
         ruled_out = f"the additive score is no dot product, and {unable}"
-    elif call.bias is not None and call.bias.learned:
-        ruled_out = (
-            f"the bias {type(call.bias).__name__} is learned, and fused kernels give a bias no gradient"
-        )
+    elif call.bias is not None and call.bias.learned and (additive or not _bias_learns_on_gpu(call)):
+        ruled_out = f"the bias {type(call.bias).__name__} is learned, and {_WITHOUT}"
     elif additive:
         return Choice(kernel="fused additive", mask="nothing" if reach is None else reach.form)
     elif reach is not None and _local(call, reach):
@@ -306,6 +313,15 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         mask: Literal["causal flag", "matrix", "nothing"] = "matrix" if bounded else "nothing"
         return Choice(kernel="fused", mask="causal flag" if flag else mask, ruled_out=ruled_out)
     return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
+
+
+_WITHOUT = "fused kernels give a bias no gradient, but for torch's for CUDA in at most 32 bits"
+
+
+def _bias_learns_on_gpu(call: Call) -> bool:
+    """Whether torch's memory-efficient kernel, which gives a bias its gradient, can compute the call."""
+    query = call.query
+    return query.is_cuda and query.dtype != torch.float64 and 0 not in (*query.shape, *call.key.shape)
 
 
 def _varied(reach: Reach) -> bool:

@@ -34,7 +34,13 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
         lines.append(("kernel", "every packed sequence in a row of its own, and then as for any padded call"))
         lines.append(("why", f"not the kernel for variable lengths: {choice.ruled_out}"))
     elif choice.kernel == "fused":
-        lines.append(("kernel", f"torch's scaled_dot_product_attention; {_backend(call, dropout)}"))
+        learned = call.bias is not None and call.bias.learned
+        backend = (
+            "its memory-efficient kernel, which gives the bias a gradient"
+            if learned
+            else _backend(call, dropout)
+        )
+        lines.append(("kernel", f"torch's scaled_dot_product_attention; {backend}"))
         if choice.ruled_out is not None:
             lines.append(("why", f"not the kernel for variable lengths: {choice.ruled_out}"))
     elif reach is not None and choice.kernel == "blocks":

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.functional import scaled_dot_product_attention  # by name: watching patches the attribute of F
 
+from regard.attention.kernels.learned_bias import by_autocast, memory_efficient
 from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels
 from regard.attention.scores import share
 from regard.attention.weights import softmax
@@ -25,6 +26,7 @@ def fused(
     triangular: bool,
     scale: float,
     dropout: float,
+    learned: bool = False,  # whether the bias wants a gradient
 ) -> Float[Tensor, "*batch q dv"]:
     """softmax(scale · QKᵀ + bias) V.
 
@@ -39,17 +41,23 @@ def fused(
     if bias is not None:
         allowed = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
     wide = max(width, values)
+    if learned:
+        query, key, value = by_autocast(query, key, value)
+        wide += -wide % 8  # 16 bytes of 16 bits
     query, key, value = _laid_out(query, wide), _laid_out(key, wide), _laid_out(value, wide)
-    mixed = scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=spread(allowed, batch),
-        is_causal=triangular,
-        scale=scale,
-        dropout_p=dropout,
-        enable_gqa=query.shape[1] != key.shape[1],
-    )
+    if learned and allowed is not None:
+        mixed = memory_efficient(query, key, value, spread(allowed, batch), scale, dropout)
+    else:
+        mixed = scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=spread(allowed, batch),
+            is_causal=triangular,
+            scale=scale,
+            dropout_p=dropout,
+            enable_gqa=query.shape[1] != key.shape[1],
+        )
     # Views are left out where they would show all of it: each costs time, and its gradient a copy.
     mixed = mixed if len(batch) == 2 else mixed.reshape(*batch, *mixed.shape[-2:])
     return mixed if values == wide else mixed[..., :values]

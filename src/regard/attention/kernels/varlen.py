@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.call import Call
+from regard.attention.kernels.learned_bias import by_autocast
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.packing import Packing, Packs
 from regard.attention.padding import Real
@@ -75,9 +76,7 @@ def varlen(
     from regard.attention.kernels.varlen_launch import attend_varlen
 
     shape = query.shape[:-1]
-    if torch.is_autocast_enabled(query.device.type):  # as torch's own attention does
-        dtype = torch.get_autocast_dtype(query.device.type)
-        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    query, key, value = by_autocast(query, key, value)
     packed = reach.packs is not None
     query, key, value = (_four_axes(part, packed) for part in (query, key, value))
     mixed = attend_varlen(query, key, value, _ranges(reach, query), scale=scale, dropout=dropout)
