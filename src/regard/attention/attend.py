@@ -125,6 +125,8 @@ def compute(
         return in_one_row(parts, call, reach)
     query, key = call.query, call.key
     if choice.kernel == "varlen":  # reads nothing that is not used, and writes zeros where nothing is seen
+        if call.score.maps and not sanitised:  # but what maps queries and keys for it reads all of them
+            query, key = zeroed(query, reach.looking()), zeroed(key, shared_seen(reach.seen(), key))
         return _run(choice, call, query, key, value, reach, dropout)
     zeroing = choice.kernel == "decode"  # gives zeros to queries that look at nothing by itself
     looking = None if zeroing and sanitised else reach.looking()

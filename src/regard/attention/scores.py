@@ -45,6 +45,12 @@ class Score(nn.Module, ABC):
         """The key in the space where it meets the queries."""
         return key
 
+    @property
+    def maps(self) -> bool:
+        """Whether it maps queries or keys at all, and so computes with every one of them."""
+        own = type(self)
+        return own.map_query is not Score.map_query or own.map_key is not Score.map_key
+
     def mapped(self) -> "Score":
         """The same score for keys that have been through `map_key`, so that repeated calls map them once."""
         return self  # the keys of all but one stay what they are, or are only normalised

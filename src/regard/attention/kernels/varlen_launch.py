@@ -203,7 +203,6 @@ def _made(
         queries,
         keys,
         query.dtype,
-        group=group,
         longest=ranges.longest,
         roomy=roomy,
     )

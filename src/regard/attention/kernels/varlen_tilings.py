@@ -23,13 +23,12 @@ def tiling(
     keys: int,
     dtype: torch.dtype,
     *,
-    group: int = 1,
     longest: int | None = None,
     roomy: bool = True,
 ) -> Tiling:
     """The tiling for heads of this width (of keys or values, the wider), rounded up to a power of two.
 
-    `group` heads of the query share one of the keys; `longest` is that of packed sequences, of which a tile may hold
+    `longest` is that of packed sequences, of which a tile may hold
     several; a `roomy` chip has 160 KB of shared memory. `benchmarks/attend_gpu.py --sweep` times others.
     """
     if dtype.itemsize == 4:
@@ -46,7 +45,7 @@ def tiling(
         return _SHORT[part]
     if width > 64:
         return _MIDDLE[part]
-    return Tiling(32, 128, 8, 3) if group > 1 and part == "to key" else _NARROW[part]
+    return _NARROW[part]
 
 
 # The fastest of eight tried on an H200 with sentences of 15 tokens.
@@ -57,24 +56,24 @@ _SENTENCES: dict[Part, Tiling] = {
 }
 # With heads of 64 (short, narrow) or 128 (middle) in 16 bits none of these spills registers.
 _SHORT: dict[Part, Tiling] = {
-    "forward": Tiling(64, 64, 4, 2),
-    "to query": Tiling(64, 64, 4, 2),
-    "to key": Tiling(32, 64, 4, 2),
+    "forward": Tiling(64, 32, 4, 3),
+    "to query": Tiling(64, 32, 4, 3),
+    "to key": Tiling(64, 64, 4, 2),
 }
 _NARROW: dict[Part, Tiling] = {
-    "forward": Tiling(128, 64, 4, 3),
-    "to query": Tiling(128, 64, 8, 3),
-    "to key": Tiling(64, 128, 8, 3),
+    "forward": Tiling(64, 64, 4, 3),
+    "to query": Tiling(64, 64, 4, 3),
+    "to key": Tiling(64, 64, 4, 3),
 }
 _MIDDLE: dict[Part, Tiling] = {
-    "forward": Tiling(128, 64, 8, 3),
-    "to query": Tiling(128, 64, 8, 2),
-    "to key": Tiling(32, 128, 8, 2),
+    "forward": Tiling(64, 64, 4, 3),
+    "to query": Tiling(64, 64, 4, 2),
+    "to key": Tiling(64, 128, 8, 2),
 }
 _WIDE: dict[Part, Tiling] = {
-    "forward": Tiling(64, 64, 4, 2),
-    "to query": Tiling(64, 32, 8, 2),
-    "to key": Tiling(32, 32, 4, 2),
+    "forward": Tiling(64, 32, 4, 1),
+    "to query": Tiling(32, 32, 4, 1),
+    "to key": Tiling(32, 32, 4, 1),
 }
 # Six products of bfloat16 for one of float32 take registers.
 _FLOAT32: dict[Part, Tiling] = {
@@ -83,9 +82,9 @@ _FLOAT32: dict[Part, Tiling] = {
     "to key": Tiling(32, 32, 4, 2),
 }
 _FLOAT32_MIDDLE: dict[Part, Tiling] = {
-    "forward": Tiling(64, 32, 8, 2),
-    "to query": Tiling(64, 32, 8, 2),
-    "to key": Tiling(16, 64, 8, 2),
+    "forward": Tiling(64, 32, 4, 1),
+    "to query": Tiling(32, 32, 4, 1),
+    "to key": Tiling(32, 32, 4, 1),
 }
 _FLOAT32_WIDE: dict[Part, Tiling] = {
     "forward": Tiling(32, 32, 4, 1),
