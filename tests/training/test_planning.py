@@ -1,5 +1,6 @@
 """Plans: what a recipe says is kept, what it leaves out follows from the data and from how long updates take."""
 
+import time
 from dataclasses import replace
 from math import isclose
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 from runs.small import numbers, write_table, write_text
 
 from regard.data.numbers import number_pairs
+from regard.data.text_lines import Report
 from regard.errors import RegardError
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
@@ -38,7 +40,7 @@ def steady(monkeypatch):
             return Speed(1e-9 * nanoseconds * weights * batch / 1000 * slower, weights + 1000, weights)
 
         monkeypatch.setattr(planning, "try_out", tried)
-        monkeypatch.setattr(planning._Planner, "_testing", lambda *_: 10.0)
+        monkeypatch.setattr(planning._Planner, "_testing", lambda *_: (8, 10.0))
         monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
         monkeypatch.setattr(planning, "on_threads", lambda count: Threads(monkeypatch, count))
 
@@ -134,6 +136,18 @@ def test_dropout_grows_with_the_passes_over_the_data(tmp_path, steady, seen, dro
     )
     if abs(told - 13) > 0.3 and abs(told - 60) > 0.3:
         assert found.model.dropout == dropout
+
+
+def test_evaluations_take_a_small_share_of_the_time(tmp_path):
+    recipe = find("translate", [f"data.train={write_pairs(tmp_path)}", "plan.minutes=0.1"])
+    prepared = replace(
+        experiment.prepare(replace(recipe, plan=None), Report()), validate=lambda model: time.sleep(0.4)
+    )
+    planner = planning._Planner(recipe, torch.device("cpu"), time.monotonic(), 1, {})
+    small = {"width": 16, "heads": 2, "depth": 1, "decoder_depth": 1, "hidden_width": 16}
+    evaluations, seconds = planner._testing(prepared, small, planning._Way(1, "float32"))
+    assert evaluations == 1
+    assert seconds <= 0.4 * 60 * 0.1
 
 
 def test_steps_and_minutes_together_are_refused(tmp_path):

@@ -43,7 +43,9 @@ _PASSES = {
 _DROPOUT = ((13, 0.0), (30, 0.1), (60, 0.2), (10**9, 0.3))  # up to so many passes
 _UPDATES = 2500  # at least, before batches grow
 _BATCHES = 100  # of the data, before batches grow
-_EVALUATIONS = 8
+_EVALUATIONS = 8  # at most …
+_FOR_EVALUATIONS = 0.1  # … in this share of the time; with the test at the end …
+_FOR_ALL = 0.4  # … in this one, or the training is longer than it was said to be
 _DECODED = 64  # validation samples decoded at each
 _END = 6.0  # seconds to begin and to write down
 _SLOWER = 1.1  # than in a trial: a training shares its memory with all that it keeps
@@ -286,7 +288,7 @@ class _Planner:
     ) -> tuple[str, ...]:
         """How many updates, and what follows from that; in words."""
         draft, width = self.draft, int(size.get("width", getattr(prepared.config, "width", 256)))
-        testing = self._testing(prepared, size, way)
+        evaluations, testing = self._testing(prepared, size, way)
         seconds = (
             speed.seconds * batch / min(batch, budget_of(prepared.train))
         )  # where no such batch was at hand
@@ -304,7 +306,7 @@ class _Planner:
         rate = min((0.2 if self.media else 0.5) / width, 4e-3)
         draft.set("training.learning_rate", float(f"{rate:.2g}"))
         draft.set("training.warmup", min(max(updates // 12, 10), 2000))
-        every = max(-(-updates // _EVALUATIONS), 1)
+        every = max(-(-updates // evaluations), 1)
         draft.set("training.evaluate", every)
         draft.set("training.save", max(1, min(every, int(120 / seconds))))
         if self.task in ("translation", "description"):
@@ -321,17 +323,23 @@ class _Planner:
             f"evaluations, {_clock(time.monotonic() - self.began)} so far",
         )
 
-    def _testing(self, prepared: Prepared, size: Mapping[str, Any], way: _Way) -> float:
-        """Seconds that evaluations will take: one is made with a model that has learned nothing."""
+    def _testing(self, prepared: Prepared, size: Mapping[str, Any], way: _Way) -> tuple[int, float]:
+        """How many evaluations there are to be, and the seconds that they and the test will take.
+
+        Two are made with a model that has learned nothing: the first of them prepares kernels.
+        """
         model = build_model(replace(prepared.config, **size), self.recipe.kinds).to(self.device)
-        began = time.perf_counter()
         with on_threads(way.threads), torch.no_grad(), evaluating(model):
-            prepared.validate(model)
-        seconds = time.perf_counter() - began
+            for _ in range(2):
+                began = time.perf_counter()
+                prepared.validate(model)
+                seconds = time.perf_counter() - began
         tests = next((count for name, count in prepared.facts.items() if name.startswith("test ")), 0)
+        last = seconds
         if self.task in ("translation", "description") and isinstance(tests, int):
-            return seconds * (_EVALUATIONS + max(1.0, tests / _DECODED))
-        return seconds * (_EVALUATIONS + 1)
+            last *= max(1.0, tests / _DECODED)
+        evaluations = min(max(int(_FOR_EVALUATIONS * self._left() / seconds), 1), _EVALUATIONS)
+        return evaluations, min(evaluations * seconds + last, _FOR_ALL * self._left())
 
 
 def _power(wanted: float, least: int, most: int) -> int:
