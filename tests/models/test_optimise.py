@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from hardware import needs_bf16
 from torch import nn
 
 from regard.data.batches import END, START, Pairs, Sequences
@@ -59,9 +60,10 @@ def test_a_step_maps_no_more_than_it_needs() -> None:
 
 
 TOLERANCES = {"float32": 1e-4, "bf16": 0.2, "int8": 0.3}
+PRECISIONS = ["float32", pytest.param("bf16", marks=needs_bf16), "int8"]
 
 
-@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -86,7 +88,7 @@ def test_a_packed_model_gives_the_logits_of_the_plain_one(precision: str, change
     assert not any(type(part) is nn.Linear for part in packed.modules())
 
 
-@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_cached_steps_of_a_packed_model_give_its_full_logits(precision: str) -> None:
     packed, batch = optimise(transformer(), precision=precision).model, pairs()
     full = packed.logits(batch)
@@ -131,6 +133,20 @@ def test_what_cannot_be_packed_is_refused() -> None:
         optimise(transformer(), precision="int4")
     with pytest.raises(RegardError, match=r"float32 models, and this one is torch.float64"):
         optimise(transformer().double(), precision="int8")
+
+
+def test_bf16_is_refused_in_one_line_where_the_cpu_does_not_multiply_16_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    model = transformer().train()
+    with pytest.raises(
+        RegardError, match=r"^precision='bf16' needs a CPU that multiplies 16-bit numbers.*'int8'$"
+    ) as refused:
+        optimise(model, precision="bf16")
+    assert "\n" not in str(refused.value)
+    assert all(part.training and not isinstance(part, PackedLinear) for part in model.modules())
+    assert optimise(model, precision="float32").report.summary.startswith("optimised for inference: float32")
 
 
 def test_the_report_counts_what_was_replaced_and_what_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +196,7 @@ def test_another_model_is_left_as_it_was() -> None:
     assert torch.equal(model.logits(batch), before)
 
 
-@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("norm", ["before", "after"])
 def test_a_copy_of_an_optimised_model_computes_the_same_by_itself(precision: str, norm: str) -> None:
     model, batch = optimise(transformer(norm=norm), precision=precision).model, pairs()
@@ -194,7 +210,7 @@ def test_a_copy_of_an_optimised_model_computes_the_same_by_itself(precision: str
     assert repr(copied) == repr(model)
 
 
-@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_torchs_encoder_layers_keep_the_weights_that_their_fast_path_reads(precision: str) -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(16, 4, 24, batch_first=True)

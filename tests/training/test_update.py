@@ -11,6 +11,7 @@ from torch import nn
 from training.toys import Notebook, Toy, Words, copied, plan, same, toy
 
 from regard.data.batches import Sequences
+from regard.errors import RegardError
 from regard.models.protocols import Loss
 from regard.runs.settings import Training
 from regard.training.distribution import deterministic
@@ -123,6 +124,39 @@ def test_a_wide_model_on_a_cpu_computes_in_bfloat16_where_the_cpu_can(
     wide = nn.Sequential(nn.Linear(512, 2000), nn.Linear(2000, 512))
     chosen = chosen_precision(plan(precision="auto"), torch.device("cpu"), wide)
     assert chosen == ("bf16" if able else "float32")
+
+
+class Recurrent(Toy):
+    def __init__(self, kind: type[nn.RNNBase]) -> None:
+        super().__init__()
+        self.reader = kind(6, 6, batch_first=True)
+
+    def loss(self, batch: Sequences) -> Loss:
+        loss = super().loss(batch)
+        return Loss(
+            loss.total + self.reader(self.table(batch.tokens))[0].square().sum(), loss.count, loss.metrics
+        )
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_recurrent_layers_are_not_trained_in_bfloat16_where_the_cpu_cannot(
+    kind: type[nn.RNNBase], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False, raising=False)
+    model, notes = Recurrent(kind), Notebook()
+    before = copied(model)
+    with pytest.raises(
+        RegardError,
+        match=rf"^training\.precision=bfloat16 for .* \(reader: nn\.{kind.__name__}\) needs a CPU .*=float32$",
+    ) as refused:
+        train(model, Words(), plan(precision="bfloat16"), folder=tmp_path / "a", seed=1, observers=[notes])
+    assert "\n" not in str(refused.value)
+    assert not notes.updates
+    assert same(copied(model), before)
+    for precision in ("float32", "auto"):
+        train(model, Words(), plan(precision=precision, steps=1), folder=tmp_path / precision, seed=1)
+    train(toy(), Words(), plan(precision="bfloat16", steps=1), folder=tmp_path / "b", seed=1)  # no recurrence
 
 
 @pytest.fixture

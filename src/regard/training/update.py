@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.attention.dispatch import observed
 from regard.data.batches import Batch, Feed
 from regard.errors import RegardError
+from regard.layers.inference_only import packable
 from regard.models.protocols import Loss, Trains
 from regard.models.training_modules import TrainingModules
 from regard.runs.settings import Training
@@ -61,6 +62,8 @@ class Updater:
         self._metrics: Sequence[str] = ()
         precision = chosen_precision(settings, world.device, state.model)
         self._mixed = precision != "float32"
+        if self._mixed and world.device.type == "cpu":
+            _refuse_recurrence(state.model)
         self._modules = TrainingModules(
             state.model, precision, compiled_blocks=settings.cuda_graphs == "compiled"
         )
@@ -269,6 +272,18 @@ def chosen_precision(
     elif settings.precision == "auto" and device.type == "cpu":
         wanted = torch.cpu._is_avx512_bf16_supported() and _width(model) >= WIDE
     return "bf16" if wanted else "float32"
+
+
+def _refuse_recurrence(model: nn.Module) -> None:
+    """Raise where a CPU without 16-bit products would have to train recurrent layers in them."""
+    if not packable() or torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return
+    for name, part in model.named_modules():
+        if isinstance(part, nn.RNNBase):
+            raise RegardError(
+                f"training.precision=bfloat16 for recurrent layers ({name or 'the model'}: nn.{part.mode.partition('_')[0]}) "
+                "needs a CPU that multiplies 16-bit numbers, and this one does not: give training.precision=float32"
+            )
 
 
 def _width(model: nn.Module) -> float:
