@@ -63,7 +63,7 @@ class Updater:
         precision = chosen_precision(settings, world.device, state.model)
         self._mixed = precision != "float32"
         if self._mixed and world.device.type == "cpu":
-            _refuse_recurrence(state.model)
+            _refuse_lstm(state.model)
         self._modules = TrainingModules(
             state.model, precision, compiled_blocks=settings.cuda_graphs == "compiled"
         )
@@ -274,14 +274,14 @@ def chosen_precision(
     return "bf16" if wanted else "float32"
 
 
-def _refuse_recurrence(model: nn.Module) -> None:
-    """Raise where a CPU without 16-bit products would have to train recurrent layers in them."""
+def _refuse_lstm(model: nn.Module) -> None:
+    """Raise where a CPU without 16-bit products would have to train an LSTM in them, which oneDNN cannot."""
     if not packable() or torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return
     for name, part in model.named_modules():
-        if isinstance(part, nn.RNNBase):
+        if isinstance(part, nn.LSTM):
             raise RegardError(
-                f"training.precision=bfloat16 for recurrent layers ({name or 'the model'}: nn.{part.mode.partition('_')[0]}) "
+                f"training.precision=bfloat16 for an LSTM ({name or 'the model'}) "
                 "needs a CPU that multiplies 16-bit numbers, and this one does not: give training.precision=float32"
             )
 
