@@ -12,7 +12,7 @@ import torch
 import triton
 from torch import Tensor
 
-# How a compiled kernel is run is Triton's own affair, and not the same in all versions.
+# How a compiled kernel is run is internal to Triton, and changes between versions.
 _KNOWN = triton.__version__.startswith("3.6.") and torch.version.hip is None
 
 

@@ -40,7 +40,7 @@ def varlen_refusal(call: Call, reach: Reach) -> str | None:
     if query.dtype == torch.float64 or max(query.shape[-1], call.key.shape[-1]) > _WIDEST:
         return f"it takes numbers of at most 32 bits and heads of at most {_WIDEST} features"
     if reach.packs is None and 0 in (*query.shape, *call.key.shape):
-        return "there is nothing to look at, or nobody who looks"
+        return "there are no queries or no keys"
     if reach.packs is not None:
         banded = reach.bounded not in ((None, None), (None, 0))
         return "it looks at whole packed sequences, or back to their beginning" if banded else None

@@ -1,7 +1,7 @@
 """Attention over variable lengths, backward, as two Triton kernels: once over the queries and once over the keys.
 
 Nothing but the log-sum-exp is kept of the forward pass, and no atomic addition is made: the same inputs give the same bits.
-As in the forward kernel, what nobody sees is never read, not even in the gradient of the output.
+As in the forward kernel, keys and values that no query sees are never read, not even in the gradient of the output.
 """
 
 # mypy: ignore-errors

@@ -89,7 +89,7 @@ def _dense(x: Tensor) -> Tensor:
 
 
 def _traced(query: Tensor) -> bool:
-    """Whether somebody who cannot look into a launch wants to see operators: a compiler, or a transform of torch.func."""
+    """Whether torch must see operators rather than launches: torch.compile, and transforms of torch.func."""
     return (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
