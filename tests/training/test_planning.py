@@ -121,7 +121,7 @@ def test_updates_fill_the_minutes_and_no_more_passes_than_are_of_use(tmp_path, s
 
 
 @pytest.mark.parametrize(
-    ("seen", "dropout"), [(5.0, 0.0), (13.0, 0.0), (13.1, 0.1), (59.0, 0.2), (61.0, 0.3)]
+    ("seen", "dropout"), [(5.0, 0.0), (10.0, 0.0), (20.0, 0.1), (45.0, 0.2), (80.0, 0.3)]
 )
 def test_dropout_grows_with_the_passes_over_the_data(tmp_path, steady, seen, dropout):
     steady(100.0)
@@ -131,11 +131,7 @@ def test_dropout_grows_with_the_passes_over_the_data(tmp_path, steady, seen, dro
         next(line for line in recipe.planned if "passes over" in line).split(" passes over")[0].split()[-1]
     )
     found = planned(pairs, "training.batch=1000", f"training.steps={int(seen * an_epoch)}")
-    told = float(
-        next(line for line in found.planned if "passes over" in line).split(" passes over")[0].split()[-1]
-    )
-    if abs(told - 13) > 0.3 and abs(told - 60) > 0.3:
-        assert found.model.dropout == dropout
+    assert found.model.dropout == dropout
 
 
 def test_evaluations_take_a_small_share_of_the_time(tmp_path):

@@ -188,7 +188,7 @@ def prepare(
 
 
 def _stopped_before(run: RunFolder) -> Finished:
-    """What came of a training that was asked to stop before it began, or went on."""
+    """The result of a training that was stopped before its first update, or before it was resumed."""
     made = max((each.step for each in found(run.checkpoints)), default=0)
     outcome = Outcome(step=made, weights={}, kind="none", metrics={}, stopped=True)
     return Finished(run=run, outcome=outcome, metrics=())

@@ -93,7 +93,7 @@ def _four_axes(x: Float[Tensor, "*batch n d"], packed: bool) -> Float[Tensor, "b
 
 
 def _ranges(reach: Reach, query: Float[Tensor, "b h q d"]) -> "Ranges":
-    """What the kernel is told of a mask: without a launch, wherever lengths are on the device already."""
+    """The ranges of a mask as the kernel takes them; no launch is needed where lengths are on the device."""
     from regard.attention.kernels.varlen_launch import Ranges
 
     if reach.packs is None:
