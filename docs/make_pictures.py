@@ -486,7 +486,7 @@ def language(path: Path) -> None:
     """Every head of a language model of number words."""
     changes = ["data.unit=lines", "tokens.kind=word", "model.width=32", "model.heads=4", "model.depth=2"]
     changes += ["model.hidden_width=64", "model.dropout=0", "training.steps=150", "training.batch=1024"]
-    changes += ["training.warmup=10", "training.learning_rate=5e-3", "training.patience=0"]
+    changes += ["training.warmup=10", "training.learning_rate=5e-3", "training.schedule=cosine"]
     lines = [english(number) for number in draw_numbers(3000, seed=1)]
     lesson = _trained("language", *changes, texts=lines)
     text = "seven hundred and forty-one thousand two hundred and thirty-five"
