@@ -77,16 +77,16 @@ def attend(
         )
     else:
         call = Call.of(query, key, mask, score=score, bias=bias, scale=scale)
+    query, key = call.query, call.key
     if not isinstance(value, Tensor):
         value = vectors("value", value)
-    if value.dtype != call.query.dtype or value.device != call.query.device:
+    if value.dtype != query.dtype or value.device != query.device:
         raise RegardError(
-            f"value is {value.dtype} on {value.device}, query {call.query.dtype} on {call.query.device}: make them the "
-            "same"
+            f"value is {value.dtype} on {value.device}, query {query.dtype} on {query.device}: make them the same"
         )
-    if value.shape[:-1] != call.key.shape[:-1]:
+    if value.shape != key.shape and value.shape[:-1] != key.shape[:-1]:
         raise RegardError(
-            f"key {tuple(call.key.shape)} and value {tuple(value.shape)}: each key has one value, so all axes but "
+            f"key {tuple(key.shape)} and value {tuple(value.shape)}: each key has one value, so all axes but "
             "the last must be equal"
         )
     if type(dropout) is not float or dropout:
@@ -295,7 +295,7 @@ def choose(call: Call, reach: Reach | None) -> Choice:
         if reach.packs is not None:
             return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
     bounded = reach is not None and not reach.everything
-    additive = isinstance(call.score, Additive)
+    additive = not call.score.dot_product
     unable = obstacle(call.query.device, call.query.dtype) if additive else None
     if unable is not None:
         ruled_out = f"the additive score is no dot product, and {unable}"
@@ -364,7 +364,7 @@ def decode_kernel_fits(call: Call) -> bool:
         and query.ndim == 4
         and query.shape[-2] <= 16
         and call.bias is None
-        and not isinstance(call.score, Additive)
+        and call.score.dot_product
         and query.stride(-1) == 1 == call.key.stride(-1)
     )
 

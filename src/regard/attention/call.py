@@ -1,5 +1,6 @@
 """One attention call, as a value."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -61,10 +62,7 @@ class Call:
             raise RegardError(
                 f"query is {query.dtype} on {query.device}, key {key.dtype} on {key.device}: make them the same"
             )
-        batch, kv_batch = asked[:-2], there[:-2]
-        if batch != kv_batch and not (
-            batch[:-1] == kv_batch[:-1] and kv_batch[-1] and batch[-1] % kv_batch[-1] == 0
-        ):
+        if asked != there and not _batch_axes_fit(asked[:-2], there[:-2]):
             raise RegardError(
                 f"query {tuple(query.shape)} and key {tuple(key.shape)}: batch axes must be equal, "
                 "but for the heads (axis −3), where those of the key must divide those of the query"
@@ -95,9 +93,8 @@ class Call:
     @property
     def groups(self) -> int:
         """How many query heads share a key head."""
-        return (
-            1 if self.query.shape[:-2] == self.key.shape[:-2] else self.query.shape[-3] // self.key.shape[-3]
-        )
+        asked, there = self.query.shape, self.key.shape
+        return 1 if asked == there or asked[:-2] == there[:-2] else asked[-3] // there[-3]
 
     def reach(self, masked: Reach | None = None) -> Reach | None:
         """What mask and bias allow, in the cheapest form, with the batch axes of the call; None for everything.
@@ -154,6 +151,12 @@ class Call:
                 f"give it 2 or {axes} axes, of size 1 where nothing changes"
             )
         return matrix
+
+
+def _batch_axes_fit(batch: Sequence[int], kv_batch: Sequence[int]) -> bool:
+    if batch == kv_batch:
+        return True
+    return batch[:-1] == kv_batch[:-1] and kv_batch[-1] != 0 and batch[-1] % kv_batch[-1] == 0
 
 
 def shared_seen(

@@ -1,8 +1,8 @@
 """The form of a mask that a kernel asks for: a band, two sets of rows, and only last a matrix."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import torch
 from jaxtyping import Bool, Float
@@ -31,13 +31,16 @@ class Extent(NamedTuple):
         return torch.arange(self.keys, device=self.device)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Reach:
     """Query i may look at key j when `low ≤ j − i ≤ high`, `queries[i]`, `keys[j]` and `rest[i, j]`, and both are in
     sequences that `packs` puts together.
 
     None means no limit. The batch axes of the tensors come first, as everywhere in masks. Where queries and keys are
     padded they are given as their number (`Real`), from which the flags `queries` and `keys` follow.
+
+    Nothing changes one that is made. It is not frozen because one or more are made for every call, and a frozen
+    dataclass takes several times as long to make.
     """
 
     extent: Extent
@@ -50,8 +53,20 @@ class Reach:
     leading: bool = False  # and that set is the first positions: padded on the right
     packs: Packs | None = None  # what is packed: `queries` and `keys` are then those that look and those seen
     clean: bool = False  # positions that are not used hold nothing but numbers: there is nothing to tidy up
+    bounded: tuple[int | None, int | None] = field(init=False)  # the band, without limits outside the matrix
+
+    def __post_init__(self) -> None:
+        low, high, extent = self.low, self.high, self.extent
+        if low is not None and low <= 1 - extent.queries:
+            low = None
+        if high is not None and high >= extent.keys - 1:
+            high = None
+        self.bounded = low, high
 
     def __and__(self, other: "Reach") -> "Reach":
+        if self.packs is None and other.packs is None and (self.plain or other.plain):
+            low, high = narrower((self.low, self.high), (other.low, other.high))
+            return (other if self.plain else self)._with_band(low, high)
         if (self.packs and not other.plain) or (other.packs and not self.plain):
             return self.spelt() & other.spelt()
         padded = [
@@ -81,8 +96,32 @@ class Reach:
         if self.asking is self.asked is self.rest is None:
             return self
         asking = _over(self.asking, batch_axes, tail=1)
-        asked = asking if self.asked is self.asking else _over(self.asked, batch_axes, tail=1)
-        return replace(self, asking=asking, asked=asked, rest=_over(self.rest, batch_axes, tail=2))
+        return Reach(
+            extent=self.extent,
+            low=self.low,
+            high=self.high,
+            asking=asking,
+            asked=asking if self.asked is self.asking else _over(self.asked, batch_axes, tail=1),
+            rest=_over(self.rest, batch_axes, tail=2),
+            paired=self.paired,
+            leading=self.leading,
+            packs=self.packs,
+            clean=self.clean,
+        )
+
+    def _with_band(self, low: int | None, high: int | None) -> "Reach":
+        """The same with another band, where nothing is packed."""
+        return Reach(
+            extent=self.extent,
+            low=low,
+            high=high,
+            asking=self.asking,
+            asked=self.asked,
+            rest=self.rest,
+            paired=self.paired,
+            leading=self.leading,
+            clean=self.clean and self.rest is None,
+        )
 
     @property
     def queries(self) -> Bool[Tensor, "... q"] | None:
@@ -106,16 +145,6 @@ class Reach:
         asking, asked = self.packs.queries.owners, self.packs.keys.owners
         matrix = (asking[:, None] == asked) & (asked < self.packs.keys.rows)
         return replace(self, rest=both(self.rest, matrix, tail=2), packs=None)
-
-    @property
-    def bounded(self) -> tuple[int | None, int | None]:
-        """The band, without limits that are outside the matrix."""
-        low, high = self.low, self.high
-        if low is not None and low <= 1 - self.extent.queries:
-            low = None
-        if high is not None and high >= self.extent.keys - 1:
-            high = None
-        return low, high
 
     @property
     def everything(self) -> bool:
@@ -173,11 +202,14 @@ class Reach:
 
         Whether all queries look at something is found out too, which waits for a GPU.
         """
-        return _Settled(**vars(self))
+        return _Settled(**self._parts())
 
     def kept(self) -> "Reach":
         """The same, keeping what it computes for a kernel: each part once, on first use."""
-        return _Kept(**vars(self))
+        return _Kept(**self._parts())
+
+    def _parts(self) -> dict[str, Any]:
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.init}
 
     def looking(self) -> Bool[Tensor, "*batch q"] | None:
         """The queries that may look at something; None when all may."""
@@ -214,7 +246,7 @@ class Reach:
         return both(band, allowed, tail=2)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class _Kept(Reach):
     """A reach that remembers its answers."""
 
@@ -247,7 +279,7 @@ class _Kept(Reach):
         return super().seen()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class _Settled(_Kept):
     """One that knows whether all queries look at something."""
 

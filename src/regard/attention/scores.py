@@ -31,6 +31,8 @@ from regard.errors import RegardError
 class Score(nn.Module, ABC):
     """How well each key answers each query."""
 
+    dot_product = True  # whether it is one, in the space that `map_query` and `map_key` map into
+
     @abstractmethod
     def forward(
         self, query: Float[Tensor, "*b q dq"], key: Float[Tensor, "*c k dk"]
@@ -186,6 +188,8 @@ class Additive(Score):
 
     A W without columns (key_width=0) is for keys that come mapped already.
     """
+
+    dot_product = False
 
     def __init__(
         self,

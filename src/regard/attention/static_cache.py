@@ -12,7 +12,7 @@ from regard.attention.reach import Extent, Reach
 _MULTIPLE = 16  # of slots: kernels want masks whose rows begin at aligned addresses
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class StaticReach(Reach):
     """The reach of a fixed-size cache: how much of it is filled is known on the device alone."""
 

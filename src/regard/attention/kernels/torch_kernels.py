@@ -77,7 +77,7 @@ def _aligned(tensor: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n d"]:
     Slices of one wide projection have other rows where its parts have odd widths.
     """
     step, (batch, head, row, _) = 16 // tensor.element_size(), tensor.stride()
-    crooked = batch % step or head % step or row % step or tensor.storage_offset() % step
+    crooked = (batch | head | row) % step or tensor.storage_offset() % step  # a step is a power of two
     # Only rows that can be aligned: for others torch takes a kernel that needs no alignment.
     return tensor.contiguous() if crooked and tensor.shape[-1] % step == 0 else tensor
 
