@@ -34,15 +34,18 @@ class Launch:
         self._constants, self._options = constants, options
         self._compiled: dict[tuple[object, ...], Callable[..., object]] = {}
 
-    def __call__(self, device: torch.device, *tensors: Tensor | None) -> None:
-        """Launch it on the current stream of a device."""
-        if device.type != "cuda":  # Triton's interpreter
+    def __call__(self, first: Tensor, *others: Tensor | None) -> None:
+        """Launch it on the current stream of the device of the first tensor."""
+        tensors = (first, *others)
+        if not first.is_cuda:  # Triton's interpreter
             self._slowly(tensors)
-        elif device.index == torch.cuda.current_device():
-            self._on(device.index, tensors)
+            return
+        device = first.get_device()
+        if device == torch._C._cuda_getDevice():
+            self._on(device, tensors)
         else:
             with torch.cuda.device(device):
-                self._on(device.index, tensors)
+                self._on(device, tensors)
 
     def _on(self, device: int, tensors: tuple[Tensor | None, ...]) -> None:
         pointers = [None if part is None else part.data_ptr() for part in tensors]

@@ -14,7 +14,6 @@ from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.packing import Packing, Packs
 from regard.attention.padding import Real
 from regard.attention.reach import Extent, Reach
-from regard.attention.scores import Additive
 from regard.errors import RegardError
 
 if TYPE_CHECKING:  # Triton is optional
@@ -30,16 +29,16 @@ _WIDEST = 256  # features of a head for which the kernel has room
 
 def varlen_refusal(call: Call, reach: Reach) -> str | None:
     """Why the kernel for variable lengths cannot compute a call; None if it can."""
-    query = call.query
-    if query.device.type != "cuda":
+    query, key = call.query, call.key
+    if not query.is_cuda:
         return "it is a kernel for GPUs"
     if not TRITON_INSTALLED:
         return "triton is not installed"
-    if call.bias is not None or isinstance(call.score, Additive):
+    if call.bias is not None or not call.score.dot_product:
         return "it takes dot products without a bias"
-    if query.dtype == torch.float64 or max(query.shape[-1], call.key.shape[-1]) > _WIDEST:
+    if query.dtype is torch.float64 or query.shape[-1] > _WIDEST or key.shape[-1] > _WIDEST:
         return f"it takes numbers of at most 32 bits and heads of at most {_WIDEST} features"
-    if reach.packs is None and 0 in (*query.shape, *call.key.shape):
+    if reach.packs is None and not (query.numel() and key.numel()):
         return "there are no queries or no keys"
     if reach.packs is not None:
         banded = reach.bounded not in ((None, None), (None, 0))
@@ -48,21 +47,26 @@ def varlen_refusal(call: Call, reach: Reach) -> str | None:
         return "it takes lengths and a band, and the mask says more than these"
     if query.ndim > 4 or (query.ndim == 3 and call.groups > 1):
         return f"it takes heads in rows of a batch, and here are {query.ndim} axes"
-    for real in (reach.asking, reach.asked):
-        if real is not None and not isinstance(real, Real):
-            return "it takes one length a row, and the mask puts several together"
-        if real is not None and not isinstance(real.count, int) and _apart(real.count, query):
-            shape = tuple(real.count.shape)
-            return f"it takes one length for all heads of a row, and here are lengths of shape {shape}"
-    return None
+    refusal = _lengths_refusal(reach.asking, query)
+    return (
+        refusal
+        if refusal is not None or reach.asked is reach.asking
+        else _lengths_refusal(reach.asked, query)
+    )
 
 
-def _apart(count: Tensor, query: Tensor) -> bool:
-    """Whether lengths differ between the heads of a row, or belong to another batch."""
-    if count.ndim == 0:
-        return False
-    rows = 1 if query.ndim == 2 else query.shape[0]
-    return count.shape[0] not in (1, rows) or count.shape[1:].numel() > 1
+def _lengths_refusal(real: Tensor | Real | None, query: Tensor) -> str | None:
+    """Why the kernel cannot take such padding: lengths that differ between the heads of a row, or of another batch."""
+    if real is None:
+        return None
+    if not isinstance(real, Real):
+        return "it takes one length a row, and the mask puts several together"
+    if isinstance(real.count, int) or not real.count.ndim:
+        return None
+    counts, rows = real.count.shape, 1 if query.ndim == 2 else query.shape[0]
+    if counts[0] in (1, rows) and (len(counts) == 1 or counts[1:].numel() == 1):
+        return None
+    return f"it takes one length for all heads of a row, and here are lengths of shape {tuple(counts)}"
 
 
 def varlen(
@@ -77,12 +81,12 @@ def varlen(
     """dropout(softmax(scale · QKᵀ)) V, each query over its range of the keys; zeros where that is empty."""
     from regard.attention.kernels.varlen_launch import attend_varlen
 
-    shape = query.shape[:-1]
+    shape = query.shape
     query, key, value = by_autocast(query, key, value)
-    packed = reach.packs is not None
-    query, key, value = (_four_axes(part, packed) for part in (query, key, value))
+    if reach.packs is not None or len(shape) != 4:
+        query, key, value = (_four_axes(part, reach.packs is not None) for part in (query, key, value))
     mixed = attend_varlen(query, key, value, _ranges(reach, query), scale=scale, dropout=dropout)
-    return mixed if len(shape) == 3 else mixed.reshape(*shape, value.shape[-1])
+    return mixed if len(shape) == 4 else mixed.reshape(*shape[:-1], value.shape[-1])
 
 
 def _four_axes(x: Float[Tensor, "*batch n d"], packed: bool) -> Float[Tensor, "b h n d"]:

@@ -72,7 +72,7 @@ def forward_kernel(
     WIDTH: tl.constexpr, FULL: tl.constexpr, VALUES: tl.constexpr, FULL_VALUES: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr, DROPOUT: tl.constexpr, GAPS: tl.constexpr,
 ):  # fmt: skip
-    """O = dropout(softmax(scale · QKᵀ)) V and the log-sum-exp of each query, to the base 2."""
+    """O = dropout(softmax(scale · QKᵀ)) V; and the log-sum-exp of each query, to the base 2, unless LSE is None."""
     tile, strip = place_of(tiles, strips, together)
     batch, head = (strip // heads).to(tl.int64), strip % heads
     rows, columns = tile * M + tl.arange(0, M), tl.arange(0, N)
@@ -85,7 +85,6 @@ def forward_kernel(
     K += batch * k_batch + (head // group).to(tl.int64) * k_head
     V += batch * v_batch + (head // group).to(tl.int64) * v_head
     O += batch * o_batch + head.to(tl.int64) * o_head
-    LSE += strip.to(tl.int64) * queries
     query = read(Q + rows[:, None].to(tl.int64) * q_row + features[None, :], some, WIDTH, FULL, True)
     k_place = columns[:, None] * k_row + features[None, :]
     v_place = columns[:, None] * v_row + numbers[None, :]
@@ -109,5 +108,6 @@ def forward_kernel(
         )  # fmt: skip
     total = tl.where(some, total, 1.0)
     write(O, mixed / total[:, None], rows, o_row, queries, some, VALUES, FULL_VALUES)
-    # A query that sees nothing gets +∞: its weights come out as 2^−∞ when they are computed again.
-    tl.store(LSE + rows, tl.where(some, top + tl.log2(total), float("inf")), rows < queries)
+    if LSE is not None:
+        # A query that sees nothing gets +∞: its weights come out as 2^−∞ when they are computed again.
+        tl.store(LSE + strip_row, tl.where(some, top + tl.log2(total), float("inf")), rows < queries)

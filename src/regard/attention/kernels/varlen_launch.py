@@ -79,8 +79,8 @@ def attend_varlen(
         return mixed
     if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         return _Varlen.apply(query, key, value, seed, ranges, scale, dropout)  # type: ignore[no-untyped-call]
-    # The same kernel, without what recording a gradient costs.
-    return forward(query, key, value, ranges, seed, scale, dropout)[0]
+    # The same kernel, without what only a gradient needs.
+    return _output(query, key, value, None, ranges, seed, scale, dropout)
 
 
 def _dense(x: Tensor) -> Tensor:
@@ -108,6 +108,21 @@ def forward(
     tiles: Tiling | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The output [b, h, q, dv] and the log-sum-exp [b, h, q] of each query, to the base 2."""
+    lse = torch.empty(query.shape[:-1], dtype=torch.float32, device=query.device)
+    return _output(query, key, value, lse, ranges, seed, scale, dropout, tiles), lse
+
+
+def _output(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    lse: Tensor | None,  # where the log-sum-exp is written, if it is wanted
+    ranges: Ranges,
+    seed: Tensor | None,
+    scale: float,
+    dropout: float,
+    tiles: Tiling | None = None,
+) -> Tensor:
     batch, heads, queries, _ = query.shape
     width = value.shape[-1]
     # In the order in which heads are joined again, so that nothing is copied for that.
@@ -117,10 +132,9 @@ def forward(
         dtype=query.dtype,
         device=query.device,
     )
-    lse = torch.empty((batch, heads, queries), dtype=torch.float32, device=query.device)
     launch = _launch("forward", (query, key, value, output), ranges, scale, dropout, tiles)
-    launch(query.device, query, key, value, output, lse, *ranges.tensors, seed)
-    return output, lse
+    launch(query, key, value, output, lse, *ranges.tensors, seed)
+    return output
 
 
 def backward(
@@ -139,17 +153,17 @@ def backward(
     tiles: tuple[Tiling | None, Tiling | None] = (None, None),
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The gradients of query, key and value; without `to_memory` only the first."""
-    grad, delta, device = _dense(grad), torch.empty_like(lse), query.device
+    grad, delta = _dense(grad), torch.empty_like(lse)
     to_query = torch.empty_like(query)
     launch = _launch(
         "to query", (query, key, value, output, grad, to_query), ranges, scale, dropout, tiles[0]
     )
-    launch(device, query, key, value, output, grad, to_query, lse, delta, *ranges.tensors, seed)
+    launch(query, key, value, output, grad, to_query, lse, delta, *ranges.tensors, seed)
     if not to_memory:
         return to_query, None, None
     to_key, to_value = torch.empty_like(key), torch.empty_like(value)
     launch = _launch("to key", (query, key, value, grad, to_key, to_value), ranges, scale, dropout, tiles[1])
-    launch(device, query, key, value, grad, to_key, to_value, lse, delta, *ranges.tensors, seed)
+    launch(query, key, value, grad, to_key, to_value, lse, delta, *ranges.tensors, seed)
     return to_query, to_key, to_value
 
 
@@ -166,11 +180,11 @@ def _launch(
 ) -> Launch:
     """The launch for such tensors: made once, since there is more to find out than a host should spend on every call."""
     query, key, value = tensors[:3]
-    kinds = tuple([None if each is None else each.dtype for each in ranges.tensors])
-    strides = tuple([each.stride() for each in tensors])
+    kinds = [None if each is None else each.dtype for each in ranges.tensors]
+    strides = [each.stride() for each in tensors]
     same = (
-        part, query.shape, key.shape, value.shape, query.dtype, strides,
-        kinds, ranges[1:], scale, dropout, tiles,
+        part, query.shape, key.shape, value.shape, query.dtype, *strides,
+        *kinds, ranges.numbers, ranges.gaps, ranges.longest, scale, dropout, tiles,
     )  # fmt: skip
     launch = _launches.get(same)
     if launch is None:
