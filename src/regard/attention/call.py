@@ -62,7 +62,7 @@ class Call:
             raise RegardError(
                 f"query is {query.dtype} on {query.device}, key {key.dtype} on {key.device}: make them the same"
             )
-        if asked != there and not _batch_axes_fit(asked[:-2], there[:-2]):
+        if not _batch_axes_fit(asked[:-2], there[:-2]):
             raise RegardError(
                 f"query {tuple(query.shape)} and key {tuple(key.shape)}: batch axes must be equal, "
                 "but for the heads (axis −3), where those of the key must divide those of the query"
@@ -94,7 +94,7 @@ class Call:
     def groups(self) -> int:
         """How many query heads share a key head."""
         asked, there = self.query.shape, self.key.shape
-        return 1 if asked == there or asked[:-2] == there[:-2] else asked[-3] // there[-3]
+        return 1 if asked[:-2] == there[:-2] else asked[-3] // there[-3]
 
     def reach(self, masked: Reach | None = None) -> Reach | None:
         """What mask and bias allow, in the cheapest form, with the batch axes of the call; None for everything.
