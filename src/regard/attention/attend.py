@@ -16,6 +16,7 @@ from regard.attention.call import Call, shared_seen, zeroed
 from regard.attention.dispatch import dispatch, observed, observers
 from regard.attention.kernels.additive import scores_of
 from regard.attention.kernels.additive_fused import fused_additive, obstacle
+from regard.attention.kernels.flash_cpu import flash_padded, takes_padding
 from regard.attention.kernels.torch_kernels import (
     MAX_QUERIES,
     block_of,
@@ -114,7 +115,7 @@ def compute(
     call: Call, value: Tensor, reach: Reach | None, *, dropout: float = 0.0, sanitised: bool = False
 ) -> Tensor:
     """The output of a call, without observers."""
-    choice = choose(call, reach)
+    choice = choose(call, reach, dropout=dropout)
     if reach is None:
         return _run(choice, call, call.query, call.key, value, None, dropout)
     if choice.kernel == "rows":
@@ -124,10 +125,10 @@ def compute(
         ]
         return in_one_row(parts, call, reach)
     query, key = call.query, call.key
-    if choice.kernel == "varlen":  # reads nothing that is not used, and writes zeros where nothing is seen
+    if choice.kernel in ("varlen", "flash padded"):  # no NaN they need not read, zeros where nothing is seen
         if call.score.maps and not sanitised:  # but what maps queries and keys for it reads all of them
             query, key = zeroed(query, reach.looking()), zeroed(key, shared_seen(reach.seen(), key))
-        return _run(choice, call, query, key, value, reach, dropout)
+        return _run(choice, call, query, key, value, reach, dropout, sanitised=sanitised)
     zeroing = choice.kernel == "decode"  # gives zeros to queries that look at nothing by itself
     looking = None if zeroing and sanitised else reach.looking()
     seen = None if sanitised else shared_seen(reach.seen(), key)
@@ -148,6 +149,7 @@ def _run(
     value: Tensor,
     reach: Reach | None,
     dropout: float,
+    sanitised: bool = False,
 ) -> Tensor:
     """What the chosen kernel makes of a call with these queries and keys; undefined for a query that looks at nothing."""
     query, key = call.score.map_query(query), call.score.map_key(key)
@@ -158,6 +160,8 @@ def _run(
     if reach is not None and choice.kernel == "blocks":
         low, high = (int(limit or 0) for limit in reach.bounded)
         return in_blocks(query, key, value, band=(low, high), real=reach.keys, scale=scale, dropout=dropout)
+    if reach is not None and choice.kernel == "flash padded":
+        return flash_padded(query, key, value, reach, scale=scale, sanitised=sanitised)
     if reach is not None and choice.kernel == "varlen":
         return varlen(query, key, value, reach, scale=scale, dropout=dropout)
     if isinstance(reach, StaticReach) and choice.kernel == "decode":
@@ -274,7 +278,15 @@ class Choice(NamedTuple):
     """Which kernel computes a call, the form in which it gets the mask, and what ruled out a fused one."""
 
     kernel: Literal[
-        "fused", "fused additive", "small queries", "blocks", "written", "varlen", "rows", "decode"
+        "fused",
+        "fused additive",
+        "small queries",
+        "blocks",
+        "written",
+        "varlen",
+        "rows",
+        "flash padded",
+        "decode",
     ]
     mask: Literal[
         "nothing", "causal flag", "band", "matrix", "band and matrix", "ranges", "lengths", "lengths and band"
@@ -282,8 +294,8 @@ class Choice(NamedTuple):
     ruled_out: str | None = None
 
 
-def choose(call: Call, reach: Reach | None) -> Choice:
-    """The kernel for a call. Nothing decides but the call: not training, not gradients, not who is watching."""
+def choose(call: Call, reach: Reach | None, *, dropout: float = 0.0) -> Choice:
+    """The kernel for a call. Nothing else decides: not training, not gradients, not who is watching."""
     ruled_out: str | None = None
     if isinstance(reach, StaticReach):
         if decode_kernel_fits(call):
@@ -294,7 +306,7 @@ def choose(call: Call, reach: Reach | None) -> Choice:
             return Choice(kernel="varlen", mask=_ranges_told(reach))
         if reach.packs is not None:
             return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
-    bounded = reach is not None and not reach.everything
+    mask: Literal["matrix", "nothing"] = "nothing" if reach is None or reach.everything else "matrix"
     additive = not call.score.dot_product
     unable = obstacle(call.query.device, call.query.dtype) if additive else None
     if unable is not None:
@@ -308,13 +320,14 @@ def choose(call: Call, reach: Reach | None) -> Choice:
     elif _short_on_cpu(call):
         ruled_out = "in 16 bits on a CPU, short sequences are faster with their weights in memory"
     else:
+        if reach is not None and not dropout and takes_padding(call, reach):
+            return Choice(kernel="flash padded", mask=_ranges_told(reach))
         flag = reach is not None and reach.triangular and call.bias is None
         if not flag and _small(call):
             quicker = f"{call.extent.queries} queries a head on the CPU, where torch's fused kernel is slower"
-            return Choice(kernel="small queries", mask="matrix" if bounded else "nothing", ruled_out=quicker)
-        mask: Literal["causal flag", "matrix", "nothing"] = "matrix" if bounded else "nothing"
+            return Choice(kernel="small queries", mask=mask, ruled_out=quicker)
         return Choice(kernel="fused", mask="causal flag" if flag else mask, ruled_out=ruled_out)
-    return Choice(kernel="written", mask="matrix" if bounded else "nothing", ruled_out=ruled_out)
+    return Choice(kernel="written", mask=mask, ruled_out=ruled_out)
 
 
 _WITHOUT = "fused kernels give a bias no gradient, but for torch's for CUDA in at most 32 bits"
@@ -335,7 +348,7 @@ def _varied(reach: Reach) -> bool:
 def _ranges_told(reach: Reach) -> Literal["ranges", "lengths", "band", "lengths and band"]:
     if reach.packs is not None:
         return "ranges"
-    if reach.asking is None and reach.asked is None:
+    if reach.asking is reach.asked is None:
         return "band"
     return "lengths" if reach.bounded == (None, None) else "lengths and band"
 
@@ -346,12 +359,10 @@ def _local(call: Call, reach: Reach) -> bool:
     A traced graph is for every size.
     """
     low, high = reach.bounded
-    if low is None or high is None or call.bias is not None or reach.rest is not None:
+    if low is None or high is None or torch.compiler.is_compiling():
         return False
-    if torch.compiler.is_compiling():
-        return False
-    size = block_of(low, high)
-    return call.extent.queries > size and 2 * (size + high - low) <= call.extent.keys
+    size, plain = block_of(low, high), call.bias is None and reach.rest is None
+    return plain and call.extent.queries > size and 2 * (size + high - low) <= call.extent.keys
 
 
 def decode_kernel_fits(call: Call) -> bool:

@@ -25,7 +25,7 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
     """Which kernel `attend` runs for this call, in which form it gets the mask, and why. `print(explain(call))`."""
     instance("call", call, Call, "give a Call, Call(query, key, mask)")
     reach = call.reach()
-    choice = choose(call, reach)
+    choice = choose(call, reach, dropout=dropout)
     batch = call.query.shape[:-2]
     lines = []
     if choice.kernel == "varlen":
@@ -33,6 +33,8 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
     elif choice.kernel == "rows":
         lines.append(("kernel", "every packed sequence in a row of its own, and then as for any padded call"))
         lines.append(("why", f"not the kernel for variable lengths: {choice.ruled_out}"))
+    elif choice.kernel == "flash padded":
+        lines.append(("kernel", "torch's flash kernel for the CPU, over the real positions of each row"))
     elif choice.kernel == "fused":
         learned = call.bias is not None and call.bias.learned
         backend = (
@@ -71,7 +73,7 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
         lines.append(("heads", f"{batch[-1]} of the query over {call.key.shape[-3]} of the key"))
     if choice.kernel == "fused" and value_width is not None:
         lines += _widths(call, value_width)
-    if choice.kernel == "varlen":
+    if choice.kernel in ("varlen", "flash padded"):
         lines.append(
             ("rows", "what nobody looks at is never read; a query that may look at nothing gets zeros")
         )
