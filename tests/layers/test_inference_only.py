@@ -111,7 +111,7 @@ def kernels(request: pytest.FixtureRequest) -> Kernels:
     found = kernels_for(level)
     if found is None:
         pytest.skip("the C kernels are not built, or this CPU does not have the instructions")
-    found.multiplies = found.multiplies and not other
+    found.multiplies_int8 = found.multiplies_int8 and not other
     return found
 
 
@@ -160,6 +160,63 @@ def test_nan_spoils_its_own_row_alone(kernels: Kernels, rectifies: bool, sign: f
     spoilt = linear(x)
     assert spoilt[3].isnan().all()
     assert torch.equal(spoilt[[0, 1, 2, 4]], whole[[0, 1, 2, 4]])
+
+
+@pytest.fixture(params=["avx2", "avx512", "avx512vnni"])
+def multiplying(request: pytest.FixtureRequest) -> Kernels:
+    """The C kernels for each instruction set that multiplies float32."""
+    found = kernels_for(request.param)
+    if found is None:
+        pytest.skip("the C kernels are not built, or this CPU does not have the instructions")
+    assert found.multiplies_float32
+    return found
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 5, 6, 7, 12, 13, 67, 129])
+@pytest.mark.parametrize(("out", "into"), [(1, 1), (37, 53), (48, 256), (70, 257), (33, 1031), (97, 512)])
+@pytest.mark.parametrize("affine", [True, False])
+def test_float32_in_c_is_within_the_rounding_of_its_sums(
+    multiplying: Kernels, rows: int, out: int, into: int, affine: bool
+) -> None:
+    weight, bias = torch.randn(out, into), torch.randn(out) * 10 if affine else None
+    x = torch.randn(rows, into)
+    found = Float32Linear(weight, bias, multiplying)(x).double()
+    sizes = F.linear(x.abs().double(), weight.abs().double(), None if bias is None else bias.abs().double())
+    roundings = min(into, 256) + into // 256 + 2  # on the longest way of a product into its sum
+    exact = F.linear(x.double(), weight.double(), None if bias is None else bias.double())
+    assert bool(((found - exact).abs() <= roundings * 2.0**-24 * sizes).all())
+
+
+@pytest.mark.parametrize(("out", "into"), [(37, 53), (64, 512), (96, 2048), (301, 64)])
+def test_a_row_in_float32_does_not_depend_on_its_neighbours(
+    multiplying: Kernels, out: int, into: int
+) -> None:
+    linear, best = (
+        Float32Linear(*maps(out=out, into=into), level) for level in (multiplying, best_kernels())
+    )
+    best.panels = linear.panels
+    best.bias = linear.bias
+    x = torch.randn(67, into)
+    x[5] = torch.nan
+    together = linear(x)
+    assert together[5].isnan().all()
+    for row in (0, 1, 4, 6, 17, 66):
+        assert torch.equal(linear(x[row : row + 1])[0], together[row])
+    assert torch.equal(linear(x[6:40]), together[6:40])
+    assert torch.equal(best(x)[6:], together[6:])  # the same bits on every instruction set
+
+
+@pytest.mark.parametrize("rows", [1, 14])
+def test_float32_that_rectifies_maps_what_is_above_zero(multiplying: Kernels, rows: int) -> None:
+    weight, bias = maps(out=40, into=300)
+    linear, plain = Float32Linear(weight, bias, multiplying), Float32Linear(weight, bias)
+    linear.rectifies = plain.rectifies = True
+    x = torch.randn(rows, 300)
+    wanted = F.linear(x.clamp_min(0).double(), weight.double(), bias.double())
+    for each in (linear, plain):
+        torch.testing.assert_close(each(x).double(), wanted, rtol=0, atol=1e-4)
+    x[0, 7] = -torch.tensor(torch.nan)
+    assert linear(x)[0].isnan().all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

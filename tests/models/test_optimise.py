@@ -2,11 +2,14 @@
 
 import copy
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from hardware import needs_bf16
+from models import test_convolutional, test_hearing, test_vision
+from models.samples import images, sounds
 from torch import nn
 
 from regard.data.batches import END, START, Pairs, Sequences
@@ -14,11 +17,17 @@ from regard.decoding.decode import greedy
 from regard.errors import RegardError
 from regard.interop.torch import TransformerEncoderLayer as EncoderLayer
 from regard.layers.inference_only import FusedResidual, PackedLinear
+from regard.models.convolutional import Convolution
+from regard.models.hearing import Hearing
 from regard.models.language import LanguageConfig, LanguageModel
 from regard.models.optimise import device_of, optimise, restore
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.vision import Vision
 from regard.runs.answering import Loaded
 from regard.sight.watch import watch
+
+TOLERANCES = {"float32": 1e-4, "bf16": 0.2, "int8": 0.3}
+PRECISIONS = ["float32", pytest.param("bf16", marks=needs_bf16), "int8"]
 
 
 def transformer(**changes: Any) -> Transformer:
@@ -43,6 +52,24 @@ def pairs() -> Pairs:
     return Pairs(source, Sequences.of([[6, 6, END], [13, 5, 22, 4, END], [10, END]]))
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("kind", ["patches", "convolutional", "convolution", "hearing"])
+def test_models_that_see_and_hear_read_what_their_packed_maps_take(kind: str, precision: str) -> None:
+    made = {
+        "patches": lambda: Vision(test_vision.SMALL),
+        "convolutional": lambda: Vision(replace(test_vision.SMALL, tokens="convolutional")),
+        "convolution": lambda: Convolution(test_convolutional.SMALL),
+        "hearing": lambda: Hearing(test_hearing.SMALL),
+    }
+    torch.manual_seed(3)
+    model = made[kind]().eval()
+    given = sounds(131, 61, 23, 3) if kind == "hearing" else images(5)
+    wanted = model.predict(given)
+    found = optimise(model, precision=precision).model.predict(given)
+    assert found.dtype == torch.float32
+    assert ((found - wanted).norm() / wanted.norm()) < TOLERANCES[precision]
+
+
 def test_a_step_maps_no_more_than_it_needs() -> None:
     """Keys and values of a memory are mapped once, its queries at every step; in self-attention all three at once."""
     rows: dict[str, list[int]] = {}
@@ -57,10 +84,6 @@ def test_a_step_maps_no_more_than_it_needs() -> None:
     itself = {name: found for name, found in rows.items() if ".attention.input" in name}
     assert sorted(map(tuple, cross.values())) == [(32, 32), (64,)]
     assert [*itself.values()] == [[96, 96]]
-
-
-TOLERANCES = {"float32": 1e-4, "bf16": 0.2, "int8": 0.3}
-PRECISIONS = ["float32", pytest.param("bf16", marks=needs_bf16), "int8"]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import RegardError
+from regard.layers.patches import read_dtype
 
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 FLOOR = 1e-10  # energy added in every band, so that silence has a logarithm
@@ -148,7 +149,7 @@ class Frames(nn.Module):
     ) -> tuple[Float[Tensor, "b t _width"], Int[Tensor, " b"]]:
         """The tokens of some recordings, zeros at padding, and how many each has."""
         x, count = log_mel(samples, lengths, self.spectrum), self.spectrum.frames(lengths)
-        x = x[:, None].to(self.output.weight.dtype)
+        x = x[:, None].to(read_dtype(self.output))
         for convolution, stride in zip(self.convolutions, self.strides, strict=True):
             x = F.gelu(convolution(x))
             count = torch.div(count + stride - 1, stride, rounding_mode="floor")

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int, Int8, Integer
 from torch import Tensor, nn
 
-from regard.attention.kernels.native import Kernels, in_panels
+from regard.attention.kernels.native import Kernels, in_float_panels, in_panels
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.multihead import InProjection
 from regard.data.given import vectors
@@ -47,7 +47,7 @@ class PackedLinear(nn.Module, ABC):
         self,
         weight: Float[Tensor, "out in"],
         bias: Float[Tensor, " out"] | None,
-        kernels: Kernels | None = None,  # None: torch's operations, which give the same bits
+        kernels: Kernels | None = None,  # None: torch's operations
     ) -> None:
         super().__init__()
         self.kernels = kernels
@@ -105,14 +105,27 @@ class PackedLinear(nn.Module, ABC):
 
 
 class Float32Linear(PackedLinear):
-    """The map as it is, in the layout in which oneDNN multiplies."""
+    """The map as it is, in the layout in which the C kernel or oneDNN multiplies. Where it `rectifies`, of max(x, 0).
+
+    In the C kernel a row's result depends on that row alone, to the bit, however many rows there are.
+    """
+
+    rectifies = False
 
     def pack(self, weight: Float[Tensor, "out in"]) -> None:
         """In float32."""
-        self.weight = _reordered(weight)
+        self.panels: Tensor | None = None
+        if self.kernels is not None and self.kernels.multiplies_float32:
+            self.panels = in_float_panels(weight)
+        else:
+            self.weight = _reordered(weight)
 
     def rows(self, x: Float[Tensor, "r in"]) -> Float[Tensor, "r out"]:
         """One product."""
+        if self.panels is not None and self.kernels is not None:
+            outputs, rectified = self.out_features, self.rectifies
+            return self.kernels.float32_linear(x, self.panels, outputs, self.bias, rectified=rectified)
+        x = x.relu() if self.rectifies else x
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
 
 
@@ -158,7 +171,7 @@ class Int8Linear(PackedLinear):
         self.scale = scale / 127  # 127 from the rows too
         self.zeros = torch.zeros(self.out_features, dtype=torch.long, device="cpu")
         self.most = torch.tensor(127.0, device="cpu")
-        self.panels = in_panels(whole) if self.kernels is not None and self.kernels.multiplies else None
+        self.panels = in_panels(whole) if self.kernels is not None and self.kernels.multiplies_int8 else None
 
     @cached_property
     def packed(self) -> Tensor:

@@ -1,5 +1,6 @@
 """Patches: a picture as a sequence, one vector for each small square of it (Dosovitskiy 2021, eq. 1)."""
 
+import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -41,3 +42,8 @@ class Patches(nn.Module):
             raise RegardError(f"pictures of {pixels.shape[1]} channels, and patches made for {self.channels}")
         rows, columns = self.grid(*pixels.shape[2:])
         return self.projection(rearrange(pixels, "b c (r p) (s q) -> b (r s) (c p q)", r=rows, s=columns))
+
+
+def read_dtype(linear: nn.Module) -> torch.dtype:
+    """What a linear map reads; one whose weights are packed for inference reads float32."""
+    return linear.weight.dtype if isinstance(linear, nn.Linear) else torch.float32

@@ -11,6 +11,7 @@ from regard.data.batches import Images
 from regard.data.given import check_choices, configured
 from regard.errors import RegardError
 from regard.layers.convolution import ConvolutionalFeatures
+from regard.layers.patches import read_dtype
 from regard.models.kind import Kind
 from regard.models.layout import pictures
 from regard.models.mixup import MixedLabelling, check_classes
@@ -82,7 +83,7 @@ class Convolution(MixedLabelling[Images]):
 
     def scores(self, inputs: Images) -> Float[Tensor, "b classes"]:
         """How well each class fits, before softmax."""
-        features = self.features(centred(pictures(inputs), self.output.weight.dtype))
+        features = self.features(centred(pictures(inputs), read_dtype(self.output)))
         return self.output(self.dropout(features.mean((2, 3))))
 
 

@@ -15,6 +15,7 @@ from regard.layers.blocks import DecoderBlock, FeedForward, Residual
 from regard.layers.inference_only import (
     KINDS,
     AddedNorm,
+    Float32Linear,
     FusedResidual,
     Int8Linear,
     PackedLinear,
@@ -263,11 +264,11 @@ class _Optimising:
             if (
                 isinstance(part, FeedForward)
                 and part.activation is F.relu
-                and isinstance(part.outer, Int8Linear)
+                and isinstance(part.outer, Float32Linear | Int8Linear)
                 and altered(part.dropout) is None
             ):
                 part.activation, part.outer.rectifies = nn.Identity(), True
-                self._replaced["ReLU of a FeedForward", "part of the Int8Linear after it"] += 1
+                self._replaced["ReLU of a FeedForward", f"part of the {kind.__name__} after it"] += 1
             if isinstance(part, TiesOutput) and (table := part.tied_output()) is not None:
                 part.output = kind(table, None, found)
                 self._replaced["tied output layer", kind.__name__] += 1

@@ -13,7 +13,7 @@ from regard.errors import RegardError
 from regard.layers.convolution import Convolutional, ConvolutionalFeatures
 from regard.layers.embedding import Gaussian, Sinusoidal
 from regard.layers.grid_positions import Grid, GridRotary, LearnedGrid
-from regard.layers.patches import Patches
+from regard.layers.patches import Patches, read_dtype
 from regard.models.layout import Encoded, pictures, through
 from regard.models.stack import StackConfig, encoder_blocks, last_norm
 
@@ -87,7 +87,7 @@ class PictureTokens(nn.Module):
                 f"pictures {columns} tokens wide, and positions='rotary' for {self.size[1]}: rotary positions count "
                 "along rows of one length; only the height may change"
             )
-        x = self.cut(centred(images, self.cut.projection.weight.dtype))
+        x = self.cut(centred(images, read_dtype(self.cut.projection)))
         if self.positions is not None:
             join = self.positions.concatenate if self.beside else self.positions.add
             x = join(x, rows=rows, columns=columns)

@@ -7,7 +7,7 @@ int instruction_set(void)
 {
 #ifdef __x86_64__
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2")) return 0;
+    if (!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return 0;
     if (!(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
           __builtin_cpu_supports("avx512vl")))
         return 1;

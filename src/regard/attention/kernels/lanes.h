@@ -1,7 +1,8 @@
 /* What the kernels share: sixteen numbers at a time, and work divided among threads.
 
-   Every kernel is compiled once for each instruction set, as NAMED(kernel); see setup.py. None uses fused
-   multiply-adds, and sums are taken in sixteen lanes in every case, so all instruction sets give the same bits. */
+   Every kernel is compiled once for each instruction set, as NAMED(kernel); see setup.py. Sums are taken in sixteen lanes
+   in every case, and fused multiply-adds are used where a kernel names them or nowhere, so all instruction sets that have
+   a kernel give the same bits. */
 
 #include <float.h>
 #include <stdint.h>

@@ -1,7 +1,8 @@
 """The package's C kernels for inference on the CPU, called through ctypes.
 
 Torch starts ten operations for an 8-bit linear map and five for attention of a single query, each with its own pass over
-memory. These do the same in one or two passes, on torch's own threads. They are built with the package (setup.py).
+memory. These do the same in one or two passes, on torch's own threads. A float32 map of one row is as fast as its weights
+are read. They are built with the package (setup.py).
 """
 
 import ctypes
@@ -33,7 +34,10 @@ class Kernels:
             return function
 
         self.level = level
-        self.multiplies = level == "avx512vnni"  # whether `int8_linear` is one of them
+        self.multiplies_int8 = level == "avx512vnni"  # whether `int8_linear` is one of them
+        self.multiplies_float32 = (
+            level != "baseline"
+        )  # whether `float32_linear` is
         self._quantise = found("quantise", pointer, number, number, real, whole, whole, pointer, pointer)
         self._finish = found("finish", pointer, number, number, pointer, pointer)
         self._finish_whole = found("finish_whole", pointer, pointer, number, pointer, pointer, pointer)
@@ -42,9 +46,13 @@ class Kernels:
         )
         self._leading = found("leading", pointer, number, number, number, number, whole, pointer, pointer)
         self._small_queries = found("small_queries", *[pointer] * 7, real, *[number] * 7, pointer)
-        if self.multiplies:
+        if self.multiplies_int8:
             self._int8_linear = found(
                 "int8_linear", pointer, number, number, real, whole, pointer, number, *[pointer] * 4
+            )
+        if self.multiplies_float32:
+            self._float32_linear = found(
+                "float32_linear", pointer, number, number, whole, pointer, number, *[pointer] * 3
             )
 
     def __reduce__(self) -> tuple[Callable[[Level], "Kernels | None"], tuple[Level]]:
@@ -102,6 +110,24 @@ class Kernels:
         self._int8_linear(
             x.data_ptr(), rows, width, tiny, rectified, panels.data_ptr(), len(scale), scale.data_ptr(),
             _address(bias), space.data_ptr(), y.data_ptr(),
+        )  # fmt: skip
+        return y
+
+    def float32_linear(
+        self,
+        x: Float[Tensor, "r n"],
+        panels: Float[Tensor, "panels n 32"],
+        outputs: int,
+        bias: Tensor | None,
+        *,
+        rectified: bool,
+    ) -> Float[Tensor, "r {outputs}"]:
+        """The map of each row, or of max(row, 0), by the weights of `in_float_panels`."""
+        rows, width = x.shape
+        x, y = x.contiguous(), torch.empty(rows, outputs, device="cpu")
+        space = torch.empty(rows * -(-width // 256) * 272, device="cpu")
+        self._float32_linear(
+            x.data_ptr(), rows, width, rectified, panels.data_ptr(), outputs, _address(bias), space.data_ptr(), y.data_ptr()
         )  # fmt: skip
         return y
 
@@ -180,6 +206,13 @@ def in_panels(whole: Int[Tensor, "out n"]) -> Integer[Tensor, "panels n4 32 4"]:
     out, width = whole.shape
     filled = nn.functional.pad(whole.short(), (0, -width % 4, 0, -out % 32)) + 128
     return filled.to(torch.uint8).view(-1, 32, (width + 3) // 4, 4).transpose(1, 2).contiguous()
+
+
+def in_float_panels(weight: Float[Tensor, "out n"]) -> Float[Tensor, "panels n 32"]:
+    """Weights as `Kernels.float32_linear` reads them: 32 outputs at a time, those of an input side by side."""
+    out, width = weight.shape
+    filled = nn.functional.pad(weight, (0, 0, 0, -out % 32))
+    return filled.view(-1, 32, width).transpose(1, 2).contiguous()
 
 
 @lru_cache(maxsize=1)
