@@ -20,6 +20,7 @@ PER_LEVEL = (
     "leading.c",
     "quantise.c",
     "small_queries.c",
+    "varlen.c",
 )
 # No fused multiply-adds but those a kernel names: the bits are the same on every instruction set. The other flags change no
 # result.

@@ -10,7 +10,7 @@ from attend_gpu import Problem, in_a_graph, why
 from torch import Tensor
 
 from regard.attention.kernels.varlen_launch import Ranges, backward, forward
-from regard.attention.kernels.varlen_tilings import Part, Tiling, tiling
+from regard.attention.kernels.varlen_tilings import Part, VarlenTiling, tiling
 
 # Which to try for heads of which width in which shapes; none spills many registers. One kernel serves all masks.
 LONG, SHORT, WIDE = "64 features", "64 features, short", "128 features"
@@ -45,7 +45,7 @@ CANDIDATES: dict[str, dict[Part, tuple[tuple[int, int, int, int], ...]]] = {
 }
 
 
-def timings(part: Part, problem: Problem, cuts: list[Tiling]) -> dict[Tiling, float | str]:
+def timings(part: Part, problem: Problem, cuts: list[VarlenTiling]) -> dict[VarlenTiling, float | str]:
     """Microseconds of every tiling, or why it does not run. `to query` and `to key` are together with the other's default."""
     query, key, value = problem.parts
     back = problem.case.startswith("causal")
@@ -54,10 +54,10 @@ def timings(part: Part, problem: Problem, cuts: list[Tiling]) -> dict[Tiling, fl
     scale = query.shape[-1] ** -0.5
     output, lse = forward(query, key, value, ranges, None, scale, 0.0)
     slope = torch.randn_like(output)
-    found: dict[Tiling, float | str] = {}
+    found: dict[VarlenTiling, float | str] = {}
     for cut in cuts:
 
-        def run(cut: Tiling = cut) -> Tensor:
+        def run(cut: VarlenTiling = cut) -> Tensor:
             if part == "forward":
                 return forward(query, key, value, ranges, None, scale, 0.0, cut)[0]
             tiles = (cut, None) if part == "to query" else (None, cut)
@@ -84,7 +84,7 @@ def sweep(about: dict[str, Any], out: Path, budget: float) -> None:
                         print("the time is up", flush=True)
                         break
                     problem = Problem.of(shape, case)
-                    taken = timings(part, problem, [Tiling(*each) for each in candidates])
+                    taken = timings(part, problem, [VarlenTiling(*each) for each in candidates])
                     now = tiling(part, shape[3], shape[2], shape[2], torch.bfloat16)
                     ran = sorted((each, cut) for cut, each in taken.items() if not isinstance(each, str))
                     told = "  ".join(

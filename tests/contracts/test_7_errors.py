@@ -24,7 +24,7 @@ from regard import (
     weigh,
     window,
 )
-from regard.attention.attend import choose
+from regard.attention.choose import choose
 
 
 def plain(call: Call, value: Tensor) -> Tensor:

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal, NamedTuple, overload
+from typing import overload
 
 import torch
 from jaxtyping import Float
@@ -13,20 +13,18 @@ from torch import Tensor
 
 from regard.attention.biases import Bias
 from regard.attention.call import Call, shared_seen, zeroed
+from regard.attention.choose import Choice, choose, decode_kernel_fits
 from regard.attention.dispatch import dispatch, observed, observers
 from regard.attention.kernels.additive import scores_of
-from regard.attention.kernels.additive_fused import fused_additive, obstacle
-from regard.attention.kernels.flash_cpu import flash_padded, takes_padding
+from regard.attention.kernels.additive_fused import fused_additive
 from regard.attention.kernels.torch_kernels import (
-    MAX_QUERIES,
-    block_of,
     fused,
     in_blocks,
     small_queries,
     written,
 )
-from regard.attention.kernels.triton_available import TRITON_INSTALLED
-from regard.attention.kernels.varlen import in_one_row, in_rows, varlen, varlen_refusal
+from regard.attention.kernels.varlen import in_one_row, in_rows, varlen
+from regard.attention.kernels.varlen_cpu import varlen_cpu
 from regard.attention.kv_cache import BeamCache
 from regard.attention.masks import Mask
 from regard.attention.reach import Reach
@@ -125,10 +123,10 @@ def compute(
         ]
         return in_one_row(parts, call, reach)
     query, key = call.query, call.key
-    if choice.kernel in ("varlen", "flash padded"):  # no NaN they need not read, zeros where nothing is seen
+    if choice.kernel == "varlen":  # no NaN they need not read, zeros where nothing is seen
         if call.score.maps and not sanitised:  # but what maps queries and keys for it reads all of them
             query, key = zeroed(query, reach.looking()), zeroed(key, shared_seen(reach.seen(), key))
-        return _run(choice, call, query, key, value, reach, dropout, sanitised=sanitised)
+        return _run(choice, call, query, key, value, reach, dropout)
     zeroing = choice.kernel == "decode"  # gives zeros to queries that look at nothing by itself
     looking = None if zeroing and sanitised else reach.looking()
     seen = None if sanitised else shared_seen(reach.seen(), key)
@@ -142,14 +140,13 @@ def compute(
 
 
 def _run(
-    choice: "Choice",
+    choice: Choice,
     call: Call,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     reach: Reach | None,
     dropout: float,
-    sanitised: bool = False,
 ) -> Tensor:
     """What the chosen kernel makes of a call with these queries and keys; undefined for a query that looks at nothing."""
     query, key = call.score.map_query(query), call.score.map_key(key)
@@ -160,10 +157,11 @@ def _run(
     if reach is not None and choice.kernel == "blocks":
         low, high = (int(limit or 0) for limit in reach.bounded)
         return in_blocks(query, key, value, band=(low, high), real=reach.keys, scale=scale, dropout=dropout)
-    if reach is not None and choice.kernel == "flash padded":
-        return flash_padded(query, key, value, reach, scale=scale, sanitised=sanitised)
-    if reach is not None and choice.kernel == "varlen":
-        return varlen(query, key, value, reach, scale=scale, dropout=dropout)
+    if choice.kernel == "varlen":
+        if query.is_cpu:
+            return varlen_cpu(query, key, value, reach, scale=scale)
+        if reach is not None:
+            return varlen(query, key, value, reach, scale=scale, dropout=dropout)
     if isinstance(reach, StaticReach) and choice.kernel == "decode":
         from regard.attention.kernels.decode_attention import decode_attention
 
@@ -269,131 +267,3 @@ def _shown(call: Call, value: Tensor, computed: Callable[[], Tensor], dropout: f
         return compute(asked, value, asked.reach(), dropout=dropout), None
 
     return dispatch(call, proceed)
-
-
-_SHORT = 128  # keys
-
-
-class Choice(NamedTuple):
-    """Which kernel computes a call, the form in which it gets the mask, and what ruled out a fused one."""
-
-    kernel: Literal[
-        "fused",
-        "fused additive",
-        "small queries",
-        "blocks",
-        "written",
-        "varlen",
-        "rows",
-        "flash padded",
-        "decode",
-    ]
-    mask: Literal[
-        "nothing", "causal flag", "band", "matrix", "band and matrix", "ranges", "lengths", "lengths and band"
-    ]
-    ruled_out: str | None = None
-
-
-def choose(call: Call, reach: Reach | None, *, dropout: float = 0.0) -> Choice:
-    """The kernel for a call. Nothing else decides: not training, not gradients, not who is watching."""
-    ruled_out: str | None = None
-    if isinstance(reach, StaticReach):
-        if decode_kernel_fits(call):
-            return Choice(kernel="decode", mask="matrix")
-    elif reach is not None and (reach.packs is not None or (call.query.is_cuda and _varied(reach))):
-        ruled_out = varlen_refusal(call, reach)
-        if ruled_out is None:
-            return Choice(kernel="varlen", mask=_ranges_told(reach))
-        if reach.packs is not None:
-            return Choice(kernel="rows", mask="lengths", ruled_out=ruled_out)
-    mask: Literal["matrix", "nothing"] = "nothing" if reach is None or reach.everything else "matrix"
-    additive = not call.score.dot_product
-    unable = obstacle(call.query.device, call.query.dtype) if additive else None
-    if unable is not None:
-        ruled_out = f"the additive score is no dot product, and {unable}"
-    elif call.bias is not None and call.bias.learned and (additive or not _bias_learns_on_gpu(call)):
-        ruled_out = f"the bias {type(call.bias).__name__} is learned, and {_WITHOUT}"
-    elif additive:
-        return Choice(kernel="fused additive", mask="nothing" if reach is None else reach.form)
-    elif reach is not None and _local(call, reach):
-        return Choice(kernel="blocks", mask=reach.form)
-    elif _short_on_cpu(call):
-        ruled_out = "in 16 bits on a CPU, short sequences are faster with their weights in memory"
-    else:
-        if reach is not None and not dropout and takes_padding(call, reach):
-            return Choice(kernel="flash padded", mask=_ranges_told(reach))
-        flag = reach is not None and reach.triangular and call.bias is None
-        if not flag and _small(call):
-            quicker = f"{call.extent.queries} queries a head on the CPU, where torch's fused kernel is slower"
-            return Choice(kernel="small queries", mask=mask, ruled_out=quicker)
-        return Choice(kernel="fused", mask="causal flag" if flag else mask, ruled_out=ruled_out)
-    return Choice(kernel="written", mask=mask, ruled_out=ruled_out)
-
-
-_WITHOUT = "fused kernels give a bias no gradient, but for torch's for CUDA in at most 32 bits"
-
-
-def _bias_learns_on_gpu(call: Call) -> bool:
-    """Whether torch's memory-efficient kernel, which gives a bias its gradient, can compute the call."""
-    query = call.query
-    return query.is_cuda and query.dtype != torch.float64 and 0 not in (*query.shape, *call.key.shape)
-
-
-def _varied(reach: Reach) -> bool:
-    """Whether queries see different ranges of the keys, which is more than the flag of a fused kernel says."""
-    padded = reach.asking is not None or reach.asked is not None or reach.rest is not None
-    return padded or not (reach.everything or reach.triangular)
-
-
-def _ranges_told(reach: Reach) -> Literal["ranges", "lengths", "band", "lengths and band"]:
-    if reach.packs is not None:
-        return "ranges"
-    if reach.asking is reach.asked is None:
-        return "band"
-    return "lengths" if reach.bounded == (None, None) else "lengths and band"
-
-
-def _local(call: Call, reach: Reach) -> bool:
-    """Whether every query sees so small a neighbourhood that going block by block is less than half of the work.
-
-    A traced graph is for every size.
-    """
-    low, high = reach.bounded
-    if low is None or high is None or torch.compiler.is_compiling():
-        return False
-    size, plain = block_of(low, high), call.bias is None and reach.rest is None
-    return plain and call.extent.queries > size and 2 * (size + high - low) <= call.extent.keys
-
-
-def decode_kernel_fits(call: Call) -> bool:
-    """Whether the kernel for a step of decoding on a GPU can compute the call."""
-    query = call.query
-    return (
-        TRITON_INSTALLED
-        and query.device.type == "cuda"
-        and query.dtype != torch.float64
-        and query.ndim == 4
-        and query.shape[-2] <= 16
-        and call.bias is None
-        and call.score.dot_product
-        and query.stride(-1) == 1 == call.key.stride(-1)
-    )
-
-
-def _small(call: Call) -> bool:
-    """Whether the call is a step of decoding on the CPU, or as small as one. A traced graph is for every size."""
-    query = call.query
-    return (
-        query.is_cpu
-        and not torch.compiler.is_compiling()
-        and query.dtype == torch.float32
-        and 0 < query.shape[-2] <= MAX_QUERIES
-        and call.key.shape[-2] > 0
-        and call.bias is None
-        and query.shape[:-2] == call.key.shape[:-2]
-    )
-
-
-def _short_on_cpu(call: Call) -> bool:
-    """Whether torch's kernel for the CPU, whose backward pass in 16 bits is slow, would lose to two plain products."""
-    return call.query.is_cpu and call.query.dtype.itemsize == 2 and call.key.shape[-2] <= _SHORT

@@ -176,3 +176,11 @@ def zeroed(
     `zero` is for those who ask several times: torch makes a tensor of a number, on a GPU with a kernel.
     """
     return rows if used is None else torch.where(used.unsqueeze(-1), rows, zero)
+
+
+def by_autocast(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """In the dtype that autocast gives torch's attention, which does not reach kernels that are called by name."""
+    if not torch.is_autocast_enabled(query.device.type):
+        return query, key, value
+    dtype = torch.get_autocast_dtype(query.device.type)
+    return query.to(dtype), key.to(dtype), value.to(dtype)

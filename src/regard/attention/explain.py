@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.attend import Choice, choose
 from regard.attention.call import Call
+from regard.attention.choose import Choice, choose
 from regard.attention.kernels.torch_kernels import block_of, torch_instead
 from regard.data.given import instance
 
@@ -29,12 +29,11 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
     batch = call.query.shape[:-2]
     lines = []
     if choice.kernel == "varlen":
-        lines.append(("kernel", "one for variable lengths (Triton): every query over its range of the keys"))
+        by = "C" if call.query.is_cpu else "Triton"
+        lines.append(("kernel", f"one for variable lengths ({by}): every query over its range of the keys"))
     elif choice.kernel == "rows":
         lines.append(("kernel", "every packed sequence in a row of its own, and then as for any padded call"))
         lines.append(("why", f"not the kernel for variable lengths: {choice.ruled_out}"))
-    elif choice.kernel == "flash padded":
-        lines.append(("kernel", "torch's flash kernel for the CPU, over the real positions of each row"))
     elif choice.kernel == "fused":
         learned = call.bias is not None and call.bias.learned
         backend = (
@@ -73,7 +72,7 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
         lines.append(("heads", f"{batch[-1]} of the query over {call.key.shape[-3]} of the key"))
     if choice.kernel == "fused" and value_width is not None:
         lines += _widths(call, value_width)
-    if choice.kernel in ("varlen", "flash padded"):
+    if choice.kernel == "varlen" and reach is not None:
         lines.append(
             ("rows", "what nobody looks at is never read; a query that may look at nothing gets zeros")
         )

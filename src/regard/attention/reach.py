@@ -1,8 +1,9 @@
 """The form of a mask that a kernel asks for: a band, two sets of rows, and only last a matrix."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import torch
 from jaxtyping import Bool, Float
@@ -11,6 +12,8 @@ from torch import Tensor
 from regard.attention.batch_axes import both, pad_axes, refuse_axes
 from regard.attention.packing import Packs
 from regard.attention.padding import Real
+
+T = TypeVar("T")
 
 
 class Extent(NamedTuple):
@@ -208,6 +211,10 @@ class Reach:
         """The same, keeping what it computes for a kernel: each part once, on first use."""
         return _Kept(**self._parts())
 
+    def once(self, name: Hashable, work: Callable[[], T]) -> T:
+        """What a kernel works out of it, under a name that says what it depends on besides."""
+        return work()
+
     def _parts(self) -> dict[str, Any]:
         return {part.name: getattr(self, part.name) for part in fields(self) if part.init}
 
@@ -249,6 +256,16 @@ class Reach:
 @dataclass(kw_only=True, eq=False)
 class _Kept(Reach):
     """A reach that remembers its answers."""
+
+    def once(self, name: Hashable, work: Callable[[], T]) -> T:
+        if name not in self._found:
+            self._found[name] = work()
+        found: T = self._found[name]
+        return found
+
+    @cached_property
+    def _found(self) -> dict[Hashable, Any]:
+        return {}
 
     def matrix(self) -> Tensor | None:
         return self._matrix

@@ -32,11 +32,3 @@ def memory_efficient(
         query, share(key, query), share(value, query), bias, True, dropout, False, scale=scale
     )[0]
     return mixed
-
-
-def by_autocast(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """In the dtype that autocast gives torch's attention, which does not reach kernels that are called by name."""
-    if not torch.is_autocast_enabled(query.device.type):
-        return query, key, value
-    dtype = torch.get_autocast_dtype(query.device.type)
-    return query.to(dtype), key.to(dtype), value.to(dtype)

@@ -28,16 +28,16 @@ class Kernels:
     def __init__(self, library: ctypes.CDLL, level: Level) -> None:
         pointer, number, real, whole = ctypes.c_void_p, ctypes.c_long, ctypes.c_float, ctypes.c_int
 
-        def found(name: str, *arguments: Any) -> Callable[..., None]:
+        def found(name: str, *arguments: Any, gives: Any = None) -> Callable[..., Any]:
             function = getattr(library, f"{name}_{level}")
-            function.argtypes, function.restype = arguments, None
+            function.argtypes, function.restype = arguments, gives
             return function
 
         self.level = level
         self.multiplies_int8 = level == "avx512vnni"  # whether `int8_linear` is one of them
         self.multiplies_float32 = (
             level != "baseline"
-        )  # whether `float32_linear` is
+        )  # whether `float32_linear` and those of `varlen_cpu` are
         self._quantise = found("quantise", pointer, number, number, real, whole, whole, pointer, pointer)
         self._finish = found("finish", pointer, number, number, pointer, pointer)
         self._finish_whole = found("finish_whole", pointer, pointer, number, pointer, pointer, pointer)
@@ -54,6 +54,8 @@ class Kernels:
             self._float32_linear = found(
                 "float32_linear", pointer, number, number, whole, pointer, number, *[pointer] * 3
             )
+            self.varlen_forward = found("varlen_forward", *[pointer] * 9, real, gives=whole)
+            self.varlen_backward = found("varlen_backward", *[pointer] * 13, real, gives=whole)
 
     def __reduce__(self) -> tuple[Callable[[Level], "Kernels | None"], tuple[Level]]:
         return kernels_for, (self.level,)  # so that optimised models can be copied

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.functional import scaled_dot_product_attention  # by name: watching patches the attribute of F
 
-from regard.attention.kernels.learned_bias import by_autocast, memory_efficient
+from regard.attention.call import by_autocast
+from regard.attention.kernels.learned_bias import memory_efficient
 from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels
 from regard.attention.scores import share
 from regard.attention.weights import softmax

@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.call import Call
-from regard.attention.kernels.learned_bias import by_autocast
+from regard.attention.call import Call, by_autocast
 from regard.attention.kernels.triton_available import TRITON_INSTALLED
 from regard.attention.packing import Packing, Packs
 from regard.attention.padding import Real

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from regard.attention.kernels.launching import Launch
 from regard.attention.kernels.varlen_backward import to_key_kernel, to_query_kernel
 from regard.attention.kernels.varlen_forward import forward_kernel
-from regard.attention.kernels.varlen_tilings import Part, Tiling, tiling
+from regard.attention.kernels.varlen_tilings import Part, VarlenTiling, tiling
 
 FAR = 1 << 30  # a limit of a band beyond every position
 _LOG2E = 1.4426950408889634
@@ -105,7 +105,7 @@ def forward(
     seed: Tensor | None,
     scale: float,
     dropout: float,
-    tiles: Tiling | None = None,
+    tiles: VarlenTiling | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The output [b, h, q, dv] and the log-sum-exp [b, h, q] of each query, to the base 2."""
     lse = torch.empty(query.shape[:-1], dtype=torch.float32, device=query.device)
@@ -121,7 +121,7 @@ def _output(
     seed: Tensor | None,
     scale: float,
     dropout: float,
-    tiles: Tiling | None = None,
+    tiles: VarlenTiling | None = None,
 ) -> Tensor:
     batch, heads, queries, _ = query.shape
     width = value.shape[-1]
@@ -150,7 +150,7 @@ def backward(
     dropout: float,
     *,
     to_memory: bool = True,
-    tiles: tuple[Tiling | None, Tiling | None] = (None, None),
+    tiles: tuple[VarlenTiling | None, VarlenTiling | None] = (None, None),
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The gradients of query, key and value; without `to_memory` only the first."""
     grad, delta = _dense(grad), torch.empty_like(lse)
@@ -176,7 +176,7 @@ def _launch(
     ranges: Ranges,
     scale: float,
     dropout: float,
-    tiles: Tiling | None,
+    tiles: VarlenTiling | None,
 ) -> Launch:
     """The launch for such tensors: made once, since there is more to find out than a host should spend on every call."""
     query, key, value = tensors[:3]
@@ -203,7 +203,7 @@ def _made(
     ranges: Ranges,
     scale: float,
     dropout: float,
-    tiles: Tiling | None,
+    tiles: VarlenTiling | None,
 ) -> Launch:
     query, key, value = tensors[:3]
     batch, heads, queries, width = query.shape

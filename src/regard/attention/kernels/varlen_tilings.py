@@ -7,7 +7,7 @@ import torch
 Part = Literal["forward", "to query", "to key"]
 
 
-class Tiling(NamedTuple):
+class VarlenTiling(NamedTuple):
     """A program keeps a tile of queries and meets tiles of keys, or the other way round for the gradient of the keys."""
 
     queries: int
@@ -25,7 +25,7 @@ def tiling(
     *,
     longest: int | None = None,
     roomy: bool = True,
-) -> Tiling:
+) -> VarlenTiling:
     """The tiling for heads of this width (of keys or values, the wider), rounded up to a power of two.
 
     `longest` is that of packed sequences, of which a tile may hold
@@ -40,7 +40,7 @@ def tiling(
     if not roomy or (longest is not None and longest <= 128):
         return _SENTENCES[part]
     if queries <= 16 and part == "forward":
-        return Tiling(16, 64, 4, 2)
+        return VarlenTiling(16, 64, 4, 2)
     if max(queries, keys) <= 128:
         return _SHORT[part]
     if width > 64:
@@ -49,45 +49,45 @@ def tiling(
 
 
 # The fastest of eight tried on an H200 with sentences of 15 tokens.
-_SENTENCES: dict[Part, Tiling] = {
-    "forward": Tiling(64, 32, 4, 3),
-    "to query": Tiling(64, 32, 4, 3),
-    "to key": Tiling(32, 32, 2, 3),
+_SENTENCES: dict[Part, VarlenTiling] = {
+    "forward": VarlenTiling(64, 32, 4, 3),
+    "to query": VarlenTiling(64, 32, 4, 3),
+    "to key": VarlenTiling(32, 32, 2, 3),
 }
 # With heads of 64 (short, narrow) or 128 (middle) in 16 bits none of these spills registers.
-_SHORT: dict[Part, Tiling] = {
-    "forward": Tiling(64, 32, 4, 3),
-    "to query": Tiling(64, 32, 4, 3),
-    "to key": Tiling(64, 64, 4, 2),
+_SHORT: dict[Part, VarlenTiling] = {
+    "forward": VarlenTiling(64, 32, 4, 3),
+    "to query": VarlenTiling(64, 32, 4, 3),
+    "to key": VarlenTiling(64, 64, 4, 2),
 }
-_NARROW: dict[Part, Tiling] = {
-    "forward": Tiling(64, 64, 4, 3),
-    "to query": Tiling(64, 64, 4, 3),
-    "to key": Tiling(64, 64, 4, 3),
+_NARROW: dict[Part, VarlenTiling] = {
+    "forward": VarlenTiling(64, 64, 4, 3),
+    "to query": VarlenTiling(64, 64, 4, 3),
+    "to key": VarlenTiling(64, 64, 4, 3),
 }
-_MIDDLE: dict[Part, Tiling] = {
-    "forward": Tiling(64, 64, 4, 3),
-    "to query": Tiling(64, 64, 4, 2),
-    "to key": Tiling(64, 128, 8, 2),
+_MIDDLE: dict[Part, VarlenTiling] = {
+    "forward": VarlenTiling(64, 64, 4, 3),
+    "to query": VarlenTiling(64, 64, 4, 2),
+    "to key": VarlenTiling(64, 128, 8, 2),
 }
-_WIDE: dict[Part, Tiling] = {
-    "forward": Tiling(64, 32, 4, 1),
-    "to query": Tiling(32, 32, 4, 1),
-    "to key": Tiling(32, 32, 4, 1),
+_WIDE: dict[Part, VarlenTiling] = {
+    "forward": VarlenTiling(64, 32, 4, 1),
+    "to query": VarlenTiling(32, 32, 4, 1),
+    "to key": VarlenTiling(32, 32, 4, 1),
 }
 # Six products of bfloat16 for one of float32 take registers.
-_FLOAT32: dict[Part, Tiling] = {
-    "forward": Tiling(64, 32, 4, 2),
-    "to query": Tiling(64, 32, 4, 2),
-    "to key": Tiling(32, 32, 4, 2),
+_FLOAT32: dict[Part, VarlenTiling] = {
+    "forward": VarlenTiling(64, 32, 4, 2),
+    "to query": VarlenTiling(64, 32, 4, 2),
+    "to key": VarlenTiling(32, 32, 4, 2),
 }
-_FLOAT32_MIDDLE: dict[Part, Tiling] = {
-    "forward": Tiling(64, 32, 4, 1),
-    "to query": Tiling(32, 32, 4, 1),
-    "to key": Tiling(32, 32, 4, 1),
+_FLOAT32_MIDDLE: dict[Part, VarlenTiling] = {
+    "forward": VarlenTiling(64, 32, 4, 1),
+    "to query": VarlenTiling(32, 32, 4, 1),
+    "to key": VarlenTiling(32, 32, 4, 1),
 }
-_FLOAT32_WIDE: dict[Part, Tiling] = {
-    "forward": Tiling(32, 32, 4, 1),
-    "to query": Tiling(16, 16, 4, 1),
-    "to key": Tiling(16, 16, 4, 1),
+_FLOAT32_WIDE: dict[Part, VarlenTiling] = {
+    "forward": VarlenTiling(32, 32, 4, 1),
+    "to query": VarlenTiling(16, 16, 4, 1),
+    "to key": VarlenTiling(16, 16, 4, 1),
 }

@@ -29,7 +29,7 @@ _HELD_OUT = 1000  # samples for validation, and as many for the test: enough to 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Survey:
+class DataSurvey:
     """How much data there is, in words, and the settings that follow from it: place in the recipe → value."""
 
     told: str
@@ -37,9 +37,9 @@ class Survey:
     reasons: tuple[str, ...] = ()  # for some of them
 
 
-def survey(recipe: Recipe) -> Survey:
+def survey(recipe: Recipe) -> DataSurvey:
     """Look through the data of a recipe."""
-    looks: dict[Task, Callable[[Recipe], Survey]] = {
+    looks: dict[Task, Callable[[Recipe], DataSurvey]] = {
         "translation": _pairs,
         "language": _stream,
         "classification": _labelled,
@@ -60,20 +60,20 @@ def vocabulary(letters: int) -> int:
     return min(max(round(size / step) * step, 300), 32_000)
 
 
-def _pairs(recipe: Recipe) -> Survey:
+def _pairs(recipe: Recipe) -> DataSurvey:
     if not isinstance(recipe.data, PairData):
         raise _made(recipe)
     count = letters = 0
     for source, target in pairs_of(recipe, "train")():
         count, letters = count + 1, letters + len(source) + len(target)
-    return Survey(
+    return DataSurvey(
         told=f"{count:,} pairs of {letters / max(2 * count, 1):.0f} characters a side",
         settings={"tokens.size": vocabulary(letters), "data.held_out": _held_out(recipe, count)},
         reasons=(f"{vocabulary(letters):,} tokens, which suit {letters:,} characters",),
     )
 
 
-def _stream(recipe: Recipe) -> Survey:
+def _stream(recipe: Recipe) -> DataSurvey:
     data = recipe.data
     if not isinstance(data, TextData):
         raise _made(recipe)
@@ -85,17 +85,17 @@ def _stream(recipe: Recipe) -> Survey:
     kind = _given(recipe, "tokens", "kind")
     by_letter = data.unit == "stream" and letters < _FEW_LETTERS and len(alphabet) <= _ALPHABET
     if kind == "character" or (kind is None and by_letter):
-        return Survey(
+        return DataSurvey(
             told=told,
             settings={"tokens.kind": "character", "data.context": 128},
             reasons=(f"{len(alphabet)} letters, one token each: the text is short",),
         )
     size = vocabulary(letters)
     reason = f"{size:,} tokens, which suit {letters:,} characters"
-    return Survey(told=told, settings={"tokens.size": size, "data.context": 128}, reasons=(reason,))
+    return DataSurvey(told=told, settings={"tokens.size": size, "data.context": 128}, reasons=(reason,))
 
 
-def _labelled(recipe: Recipe) -> Survey:
+def _labelled(recipe: Recipe) -> DataSurvey:
     if recipe.kind.reads != ("text",):
         return _media(recipe, "label")
     data = recipe.data
@@ -103,18 +103,18 @@ def _labelled(recipe: Recipe) -> Survey:
         raise _made(recipe)
     texts = samples_of(data, Report())["train"]
     letters = sum(len(text) for text, _ in texts)
-    return Survey(
+    return DataSurvey(
         told=f"{len(texts):,} texts of {letters / max(len(texts), 1):.0f} characters",
         settings={"tokens.size": vocabulary(letters)},
         reasons=(f"{vocabulary(letters):,} tokens, which suit {letters:,} characters",),
     )
 
 
-def _described(recipe: Recipe) -> Survey:
+def _described(recipe: Recipe) -> DataSurvey:
     return _media(recipe, "caption" if recipe.kind.reads == ("picture",) else "text")
 
 
-def _media(recipe: Recipe, told: str) -> Survey:
+def _media(recipe: Recipe, told: str) -> DataSurvey:
     data = recipe.data
     if recipe.kind.reads == ("picture",) and isinstance(data, ImageData):
         return _pictures(data, told)
@@ -123,14 +123,14 @@ def _media(recipe: Recipe, told: str) -> Survey:
     raise _made(recipe)
 
 
-def _pictures(data: ImageData, told: str) -> Survey:
+def _pictures(data: ImageData, told: str) -> DataSurvey:
     """The usual size, in patches of which there are not many, and grey where all are."""
     path = located(data.folder, data.train)
     if is_mnist(path):
         pixels, _ = read_mnist(path, "train")
         count, (height, width), grey = len(pixels), (int(pixels.shape[-2]), int(pixels.shape[-1])), True
     elif Path(path).suffix == ".parquet":
-        return Survey(told=f"pictures in {Path(path).name}")
+        return DataSurvey(told=f"pictures in {Path(path).name}")
     else:
         files = read_told(data, path, ("file", told), Report())
         some = [
@@ -139,14 +139,14 @@ def _pictures(data: ImageData, told: str) -> Survey:
             if (found := picture_facts(each.path)) is not None
         ]
         if not some:
-            return Survey(told=f"{len(files):,} pictures")
+            return DataSurvey(told=f"{len(files):,} pictures")
         count, grey = len(files), all(each.grey for each in some)
         height, width = (
             _side(median([getattr(each, side) for each in some])) for side in ("height", "width")
         )
     patch = _patch(height, width, _MOST_PATCHES["grey" if grey else "colour"])
     letters = sum(len(each.text) for each in files) if told == "caption" and not is_mnist(path) else 0
-    return Survey(
+    return DataSurvey(
         told=f"{count:,} {'grey ' if grey else ''}pictures",
         settings={
             "data.size": [height, width],
@@ -174,7 +174,7 @@ def _patch(height: int, width: int, most: int) -> int:
     return next(fits, min(height, width))
 
 
-def _sounds(data: SoundData, told: str) -> Survey:
+def _sounds(data: SoundData, told: str) -> DataSurvey:
     """The usual rate, up to one at which speech loses little."""
     files = read_told(data, located(data.folder, data.train), ("file", told), Report())
     some = [
@@ -183,10 +183,10 @@ def _sounds(data: SoundData, told: str) -> Survey:
         if Path(each.path).is_file()
     ]
     if not some:
-        return Survey(told=f"{len(files):,} recordings")
+        return DataSurvey(told=f"{len(files):,} recordings")
     rate = min(int(median([each.rate for each in some])), 16_000)
     seconds = median([len(each.samples) / each.rate for each in some])
-    return Survey(
+    return DataSurvey(
         told=f"{len(files):,} recordings of {seconds:.1f} s",
         settings={
             "model.rate": rate,
