@@ -54,8 +54,8 @@ class Kernels:
             self._float32_linear = found(
                 "float32_linear", pointer, number, number, whole, pointer, number, *[pointer] * 3
             )
-            self.varlen_forward = found("varlen_forward", *[pointer] * 9, real, gives=whole)
-            self.varlen_backward = found("varlen_backward", *[pointer] * 13, real, gives=whole)
+            self.varlen_forward = found("varlen_forward", *[pointer] * 8, real, gives=whole)
+            self.varlen_backward = found("varlen_backward", *[pointer] * 12, real, gives=whole)
 
     def __reduce__(self) -> tuple[Callable[[Level], "Kernels | None"], tuple[Level]]:
         return kernels_for, (self.level,)  # so that optimised models can be copied

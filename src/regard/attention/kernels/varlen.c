@@ -388,14 +388,19 @@ static int run(const struct job *job)
     return *job->next >= job->sequences * (job->heads / job->group) * job->parts;
 }
 
-static struct tensor tensor_of(void *data, const long *steps) { return (struct tensor){data, steps[0], steps[1], steps[2]}; }
+/* The tensor of this number; behind 13 sizes come the four steps of each. */
+static struct tensor tensor_of(void *data, const long *sizes, int number)
+{
+    const long *steps = sizes + 13 + 4 * number;
+    return (struct tensor){data, steps[0], steps[1], steps[2]};
+}
 
-static struct job job_of(void *q, void *k, void *v, void *out, float *sums, const long *sizes, const long *steps,
-                         const long *facts, float scale, long *next)
+static struct job job_of(void *q, void *k, void *v, void *out, float *sums, const long *sizes, const long *facts,
+                         float scale, long *next)
 {
     struct job job = {0};
-    job.q = tensor_of(q, steps), job.k = tensor_of(k, steps + 3), job.v = tensor_of(v, steps + 6);
-    job.out = tensor_of(out, steps + 9);
+    job.q = tensor_of(q, sizes, 0), job.k = tensor_of(k, sizes, 1), job.v = tensor_of(v, sizes, 2);
+    job.out = tensor_of(out, sizes, 3);
     job.sums = sums, job.facts = facts, job.scale = scale, job.next = next;
     job.heads = sizes[0], job.group = sizes[1], job.width = sizes[2], job.values = sizes[3], job.positions = sizes[4];
     job.sequences = sizes[5], job.low = sizes[6], job.high = sizes[7], job.parts = sizes[8], job.half = (int)sizes[9];
@@ -403,29 +408,29 @@ static struct job job_of(void *q, void *k, void *v, void *out, float *sums, cons
     return job;
 }
 
-/* The outputs of all queries and, where there is place for it, what their gradients take of the scores, [batch, heads, positions, 2]. `sizes`: heads of
-   the queries, how many share one of the keys, features of keys and of values, queries of a row, sequences, low and high,
-   parts, whether the numbers are bfloat16, gaps of queries and of keys, keys of a row. Without `facts` every row of the batch
-   is a sequence. A gap is a row of the batch, a first position and how many: there are no queries in it, and its outputs are
-   zeros. `steps` by batch, head and position, of q, k, v and out. */
-int NAMED(varlen_forward)(void *q, void *k, void *v, void *out, float *sums, const long *sizes, const long *steps,
-                           const long *facts, const long *gaps, float scale)
+/* The outputs of all queries and, where there is place for it, what their gradients take of the scores, [batch, heads,
+   positions, 2]. `sizes`: heads of the queries, how many share one of the keys, features of keys and of values, queries of a
+   row, sequences, low and high, parts, whether the numbers are bfloat16, gaps of queries and of keys, keys of a row. Then the
+   steps of q, k, v and out by batch, head, position and feature. Without `facts` every row of the batch is a sequence. A gap is
+   a row of the batch, a first position and how many: there are no queries in it, and its outputs are zeros. */
+int NAMED(varlen_forward)(void *q, void *k, void *v, void *out, float *sums, const long *sizes, const long *facts,
+                         const long *gaps, float scale)
 {
     long next = 0;
-    struct job job = job_of(q, k, v, out, sums, sizes, steps, facts, scale, &next);
+    struct job job = job_of(q, k, v, out, sums, sizes, facts, scale, &next);
     clear(&job, &job.out, job.heads, job.values, gaps, sizes[10]);
     return run(&job);
 }
 
 /* The gradients of q, k and v, of outputs and of what was kept of the scores; the same sizes, with the gaps of the queries and
-   then those of the keys. `steps` of q, k, v, out, its gradient, and the gradients of q, k and v. */
+   then those of the keys. The steps are those of q, k, v, out, its gradient, and the gradients of q, k and v. */
 int NAMED(varlen_backward)(void *q, void *k, void *v, void *out, void *grad, void *to_q, void *to_k, void *to_v, float *sums,
-                            const long *sizes, const long *steps, const long *facts, const long *gaps, float scale)
+                            const long *sizes, const long *facts, const long *gaps, float scale)
 {
     long next = 0;
-    struct job job = job_of(q, k, v, out, sums, sizes, steps, facts, scale, &next);
-    job.grad = tensor_of(grad, steps + 12), job.to_q = tensor_of(to_q, steps + 15);
-    job.to_k = tensor_of(to_k, steps + 18), job.to_v = tensor_of(to_v, steps + 21);
+    struct job job = job_of(q, k, v, out, sums, sizes, facts, scale, &next);
+    job.grad = tensor_of(grad, sizes, 4), job.to_q = tensor_of(to_q, sizes, 5);
+    job.to_k = tensor_of(to_k, sizes, 6), job.to_v = tensor_of(to_v, sizes, 7);
     job.backward = job.parts = 1;
     clear(&job, &job.to_q, job.heads, job.width, gaps, sizes[10]);
     clear(&job, &job.to_k, job.heads / job.group, job.width, gaps + 3 * sizes[10], sizes[11]);

@@ -103,35 +103,37 @@ def varlen_cpu(
 ) -> Float[Tensor, "*batch q dv"]:
     """softmax(scale · QKᵀ) V, each query over the keys of its sequence; zeros for a query that may look at nothing."""
     shape = query.shape
-    query, key, value = (_dense(_four_axes(x)) for x in by_autocast(query, key, value))
+    query, key, value = by_autocast(query, key, value)
+    if len(shape) != 4:
+        query, key, value = _four_axes(query), _four_axes(key), _four_axes(value)
+    query, key, value = _dense(query), _dense(key), _dense(value)
     rows = query.shape[0]
-    plan = (
-        _everything(rows)
+    ranges = (
+        _CRanges(None, None, (rows, 0, 0), (-_FAR, _FAR))  # every query sees every key of its row
         if reach is None
-        else reach.once(("varlen_cpu", rows), lambda: _planned(reach, rows))
+        else reach.once(("varlen_cpu", rows), lambda: _ranges(reach, rows))
     )
-    wants = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
-    mixed = [
-        # Without what only a gradient needs, or with it: the same kernel.
-        _VarlenCPU.apply(query, key, part, plan, scale)  # type: ignore[no-untyped-call]
-        if wants
-        else _forward(query, key, part, plan, scale, None)
-        for part in ([value] if value.shape[-1] <= _WIDEST else torch.split(value, _WIDEST, dim=-1))
-    ]
-    joined = mixed[0] if len(mixed) == 1 else torch.cat(mixed, dim=-1)
-    return joined if len(shape) == 4 else joined.reshape(*shape[:-1], value.shape[-1])
+    if value.shape[-1] <= _WIDEST:
+        mixed = _attended(query, key, value, ranges, scale)
+    else:
+        parts = torch.split(value, _WIDEST, dim=-1)
+        mixed = torch.cat([_attended(query, key, part, ranges, scale) for part in parts], dim=-1)
+    return mixed if len(shape) == 4 else mixed.reshape(*shape[:-1], value.shape[-1])
+
+
+def _attended(query: Tensor, key: Tensor, value: Tensor, ranges: _CRanges, scale: float) -> Tensor:
+    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+        return _VarlenCPU.apply(query, key, value, ranges, scale)  # type: ignore[no-untyped-call]
+    return _forward(
+        query, key, value, ranges, scale, None
+    )  # the same kernel, without what only a gradient needs
 
 
 def _four_axes(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "b h n d"]:
     return x if x.ndim == 4 else x.unsqueeze(1) if x.ndim == 3 else x[None, None]
 
 
-def _everything(rows: int) -> _CRanges:
-    """Every query sees every key of its row."""
-    return _CRanges(None, None, (rows, 0, 0), (-_FAR, _FAR))
-
-
-def _planned(reach: Reach, rows: int) -> _CRanges:
+def _ranges(reach: Reach, rows: int) -> _CRanges:
     (low, high), extent = reach.bounded, reach.extent
     band = -_FAR if low is None else low, _FAR if high is None else high
     if reach.packs is None and reach.asking is reach.asked is None:
@@ -204,32 +206,36 @@ def _dense(x: Tensor) -> Tensor:
 def _empty(like: Tensor, width: int) -> Tensor:
     """In the order in which heads are joined again, so that nothing is copied for that."""
     rows, heads, size, _ = like.shape
-    return like.new_empty(rows, size, heads, width).transpose(1, 2)
+    steps = (size * heads * width, width, heads * width, 1)
+    return torch.empty_strided((rows, heads, size, width), steps, dtype=like.dtype, device="cpu")
 
 
-def _arguments(
-    query: Tensor, key: Tensor, value: Tensor, plan: _CRanges, tensors: tuple[Tensor, ...]
-) -> tuple[Any, Any]:
-    """Sizes and steps, as varlen.c lists them."""
-    kv_heads = key.shape[1]
-    sequences, *gaps = plan.counts
-    parts = -(-_ITEMS // max(sequences * kv_heads, 1))
-    sizes = (
-        query.shape[1], query.shape[1] // kv_heads, query.shape[3], value.shape[3], query.shape[2], sequences, *plan.band,
-        parts, query.dtype == torch.bfloat16, *gaps, key.shape[2],
+_FORWARD, _BACKWARD = (
+    ctypes.c_long * (13 + 4 * 4),
+    ctypes.c_long * (13 + 4 * 8),
+)  # how many numbers a call takes
+
+
+def _sizes(query: Tensor, key: Tensor, value: Tensor, ranges: _CRanges) -> tuple[int, ...]:
+    """As varlen.c lists them, before the steps of tensors."""
+    (_, heads, queries, width), (_, kv_heads, keys, _) = query.shape, key.shape
+    sequences, gaps, key_gaps = ranges.counts
+    parts = -(-_ITEMS // (sequences * kv_heads)) if sequences else 1
+    half = query.dtype == torch.bfloat16
+    return (
+        heads, heads // kv_heads, width, value.shape[3], queries, sequences, *ranges.band, parts, half, gaps, key_gaps, keys,
     )  # fmt: skip
-    steps = [step for x in tensors for step in x.stride()[:3]]
-    return (ctypes.c_long * len(sizes))(*sizes), (ctypes.c_long * len(steps))(*steps)
 
 
 def _forward(
-    query: Tensor, key: Tensor, value: Tensor, plan: _CRanges, scale: float, sums: Tensor | None
+    query: Tensor, key: Tensor, value: Tensor, ranges: _CRanges, scale: float, sums: Tensor | None
 ) -> Float[Tensor, "b h q dv"]:
     mixed = _empty(query, value.shape[-1])
-    sizes, steps = _arguments(query, key, value, plan, (query, key, value, mixed))
+    sizes = _sizes(query, key, value, ranges)
     done = cast("Kernels", kernels()).varlen_forward(
         query.data_ptr(), key.data_ptr(), value.data_ptr(), mixed.data_ptr(), None if sums is None else sums.data_ptr(),
-        sizes, steps, plan.sequences, plan.gaps, scale,
+        _FORWARD(*sizes, *query.stride(), *key.stride(), *value.stride(), *mixed.stride()),
+        ranges.sequences, ranges.gaps, scale,
     )  # fmt: skip
     return _checked(done, mixed)
 
@@ -244,28 +250,25 @@ class _VarlenCPU(torch.autograd.Function):
     """The kernel, which keeps two numbers of each query for the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, plan: _CRanges, scale: float) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, ranges: _CRanges, scale: float
+    ) -> Tensor:
         sums = torch.empty(*query.shape[:3], 2, device="cpu")
-        mixed = _forward(query, key, value, plan, scale, sums)
+        mixed = _forward(query, key, value, ranges, scale, sums)
         ctx.save_for_backward(query, key, value, mixed, sums)
-        ctx.plan, ctx.scale = plan, scale
+        ctx.ranges, ctx.scale = ranges, scale
         return mixed
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, mixed, sums = ctx.saved_tensors
-        grad, plan = _dense(grad), ctx.plan
+        grad, ranges = _dense(grad), ctx.ranges
         to_query, to_key, to_value = (_empty(x, x.shape[-1]) for x in (query, key, value))
         tensors = (query, key, value, mixed, grad, to_query, to_key, to_value)
-        sizes, steps = _arguments(query, key, value, plan, tensors)
+        steps = [step for x in tensors for step in x.stride()]
         done = cast("Kernels", kernels()).varlen_backward(
-            *(x.data_ptr() for x in tensors),
-            sums.data_ptr(),
-            sizes,
-            steps,
-            plan.sequences,
-            plan.gaps,
-            ctx.scale,
-        )
+            *(x.data_ptr() for x in tensors), sums.data_ptr(), _BACKWARD(*_sizes(query, key, value, ranges), *steps),
+            ranges.sequences, ranges.gaps, ctx.scale,
+        )  # fmt: skip
         return _checked(done, to_query), to_key, to_value, None, None
