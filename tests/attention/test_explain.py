@@ -69,7 +69,7 @@ def test_the_whole_text() -> None:
         "  score   ScaledDot, times 0.3536\n"
         "  mask    causal() & lengths(int64[2]) over 6 × 6 → the length of each row and a band\n"
         "  heads   4 of the query over 2 of the key\n"
-        "  rows    what nobody looks at is never read; a query that may look at nothing gets zeros"
+        "  rows    unseen keys are never read; a query that sees nothing gets zeros"
     )
     torchs = Call(grouped.query.double(), grouped.key.double(), grouped.mask)
     assert str(explain(torchs, value_width=5)) == (

@@ -43,7 +43,7 @@ def test_it_prints_every_word_score_and_mask_and_writes_three_pictures(tmp_path)
         assert re.search(rf"\b{score}\b", output)
     for mask in ("no mask", "causal()", "window(3)", "lengths(8)", "documents(ids)", "prefix(3)"):
         assert mask in output
-    assert "scaled_dot_product_attention" in output  # what explain says
+    assert "over its range of the keys" in output  # what explain says
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == PICTURES
     for name in PICTURES:
         path = tmp_path / "new" / "folder" / name

@@ -73,9 +73,7 @@ def explain(call: Call, *, value_width: int | None = None, dropout: float = 0.0)
     if choice.kernel == "fused" and value_width is not None:
         lines += _widths(call, value_width)
     if choice.kernel == "varlen" and reach is not None:
-        lines.append(
-            ("rows", "what nobody looks at is never read; a query that may look at nothing gets zeros")
-        )
+        lines.append(("rows", "unseen keys are never read; a query that sees nothing gets zeros"))
     elif reach is not None and (reach.looking() is not None or reach.seen() is not None):
         lines.append(
             (
