@@ -230,6 +230,13 @@ def test_gradients_and_training_are_refused(kind: type[PackedLinear]) -> None:
         linear.train()(x.detach())
 
 
+@pytest.mark.parametrize("kind", [Float32Linear, Int8Linear])
+def test_tracing_is_refused(kind: type[PackedLinear]) -> None:
+    linear = kind(torch.randn(5, 7), None, best_kernels())
+    with pytest.raises(RegardError, match=r"cannot be traced.*optimise=False"):
+        torch.jit.trace(linear, torch.randn(2, 7))
+
+
 built = pytest.mark.skipif(best_kernels() is None, reason="the C kernels are not built")
 
 

@@ -120,6 +120,16 @@ def test_updates_fill_the_minutes_and_no_more_passes_than_are_of_use(tmp_path, s
     assert "90 passes are enough" in " ".join(passes.planned)
 
 
+def test_updates_that_take_a_tenth_longer_than_in_the_trial_end_in_time(tmp_path, steady):
+    steady(2e4)
+    pairs = f"data.train={write_pairs(tmp_path, 3000)}"
+    recipe = planned(pairs, "plan.minutes=2", "model.width=64", "model.heads=2")
+    blocks, training = recipe.model.depth + recipe.model.decoder_depth, recipe.training
+    update = 1e-9 * 2e4 * 12 * 64 * 64 * blocks * training.batch / 1000
+    left = 120 - 10 - 6  # less evaluations, and the beginning and the end
+    assert 0.8 * left < 1.1 * update * training.steps <= left
+
+
 @pytest.mark.parametrize(
     ("seen", "dropout"), [(5.0, 0.0), (10.0, 0.0), (20.0, 0.1), (45.0, 0.2), (80.0, 0.3)]
 )

@@ -21,10 +21,14 @@ from regard.layers.blocks import Layer, Residual, after
 
 
 def refuse_gradients(module: nn.Module, *inputs: Tensor) -> None:
-    """Raise where a module that gives no gradients is in training, or is given what asks for gradients."""
+    """Raise where a module that gives no gradients is in training, traced, or given what asks for gradients."""
     if module.training:
         raise RegardError(
             f"{type(module).__name__} is optimised for inference and cannot be trained; {_INSTEAD}"
+        )
+    if torch._C._get_tracing_state() is not None:
+        raise RegardError(
+            f"{type(module).__name__} is optimised for inference and cannot be traced; {_INSTEAD}"
         )
     if torch.is_grad_enabled() and any(each.requires_grad for each in inputs):
         raise RegardError(

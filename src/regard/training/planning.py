@@ -48,7 +48,9 @@ _FOR_EVALUATIONS = 0.1  # … in this share of the time; with the test at the en
 _FOR_ALL = 0.4  # … in this one, or the training is longer than it was said to be
 _DECODED = 64  # validation samples decoded at each
 _END = 6.0  # seconds to begin and to write down
-_SLOWER = 1.1  # than in a trial: a training shares its memory with all that it keeps
+_SLOWER = (
+    1.1  # than in a trial: a training shares its machine with others, and its memory with all that it keeps
+)
 
 
 @dataclass(frozen=True)
@@ -289,9 +291,8 @@ class _Planner:
         """How many updates, and what follows from that; in words."""
         draft, width = self.draft, int(size.get("width", getattr(prepared.config, "width", 256)))
         evaluations, testing = self._testing(prepared, size, way)
-        seconds = (
-            speed.seconds * batch / min(batch, budget_of(prepared.train))
-        )  # where no such batch was at hand
+        seconds = _SLOWER * speed.seconds
+        seconds *= batch / min(batch, budget_of(prepared.train))  # where no such batch was at hand
         if self.processes > 1:  # each makes a part of every update, and they wait for one another
             seconds /= 0.8 * self.processes
         updates = int((self._left() - testing - self.reading - _END) / seconds)

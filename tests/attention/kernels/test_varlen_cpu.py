@@ -244,9 +244,48 @@ def test_it_is_said_which_kernel_runs() -> None:
     assert "not the kernel for variable lengths: it has no dropout" in str(told)
 
 
+def test_scores_that_overflow_give_nan_as_softmax_does() -> None:
+    query, key, value = (x.detach().clone() for x in parts())
+    query[0, 0, 3], key[0, 0] = 1e30, -1e30
+    found = attend(query, key, value)
+    assert found[0, 0, 3].isnan().all()
+    assert found[0, 0, :3].isfinite().all()
+
+
+def test_a_long_sequence_with_a_window_is_divided_among_threads() -> None:
+    torch.manual_seed(6)
+    query, key, value = torch.randn(3, 1, 1, 5000, 16)
+    wanted = torch.cat(
+        [
+            exact(*(x.double() for x in (query[..., at : at + 500, :], key, value)), window(40, offset=at))
+            for at in range(0, 5000, 500)
+        ],
+        dim=-2,
+    )
+    torch.testing.assert_close(attend(query, key, value, window(40)).double(), wanted, rtol=0, atol=2e-6)
+
+
 def test_a_call_does_not_depend_on_the_others_of_its_batch() -> None:
     given, mask = [x.detach() for x in parts()], causal() & lengths(N)
     together = attend(*given, mask)
     for row, count in enumerate(N.tolist()):
         alone = attend(*(x[row : row + 1, :, :count] for x in given), causal())
         assert torch.equal(alone, together[row : row + 1, :, :count])
+
+
+@pytest.mark.filterwarnings("ignore")  # torch warns of every shape that is compared
+@pytest.mark.usefixtures("as_a_user")  # sizes are tensors while torch traces
+def test_what_is_traced_is_not_computed_once_and_for_all() -> None:
+    """The operators that torch records are those of its own kernel: the C kernel would be a constant among them."""
+    one, other = [x.detach() for x in parts()], [x.detach() + 1 for x in parts()]
+    traced = torch.jit.trace(lambda *given: attend(*given, causal()), one, check_trace=False)
+    torch.testing.assert_close(traced(*other), attend(*other, causal()), rtol=0, atol=1e-5)
+    assert not torch.equal(traced(*one), traced(*other))
+
+
+def test_a_tangent_is_not_dropped() -> None:
+    given = [x.detach() for x in parts()]
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(given[0], torch.ones_like(given[0]))
+        with pytest.raises(RuntimeError, match="forward AD"):  # which torch's kernel has not
+            attend(dual, *given[1:], causal())

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 MAX_LEADING = 32  # words that `leading` can find
 Level = Literal["baseline", "avx2", "avx512", "avx512vnni"]  # instruction sets, in the order of cpu.c
@@ -253,6 +254,20 @@ def _openmp() -> ctypes.CDLL | None:
         return None
     path = next((line.split(maxsplit=5)[5] for line in maps if "libgomp" in line), None)
     return None if path is None else ctypes.CDLL(path)
+
+
+def untraced(x: Tensor) -> bool:
+    """Whether a kernel that torch does not know may compute with a tensor: nothing records which operators are called.
+
+    Compilers and exporters do, and so do the transforms of torch.func, forward-mode derivatives and subclasses of tensors.
+    """
+    return (
+        not torch.compiler.is_compiling()
+        and type(x) in (Tensor, nn.Parameter)
+        and torch._C._get_tracing_state() is None
+        and not torch._C._are_functorch_transforms_active()
+        and forward_ad._current_level < 0
+    )
 
 
 def _address(tensor: Tensor | None) -> int | None:

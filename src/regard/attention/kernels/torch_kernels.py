@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.functional import scaled_dot_product_attention  # by name: watching patches the attribute of F
 
 from regard.attention.call import by_autocast
 from regard.attention.kernels.learned_bias import memory_efficient
-from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels
+from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels, untraced
 from regard.attention.scores import share
 from regard.attention.weights import softmax
 
@@ -57,7 +57,7 @@ def fused(
             is_causal=triangular,
             scale=scale,
             dropout_p=dropout,
-            enable_gqa=query.shape[1] != key.shape[1],
+            enable_gqa=bool(query.shape[1] != key.shape[1]),
         )
     # Views are left out where they would show all of it: each costs time, and its gradient a copy.
     mixed = mixed if len(batch) == 2 else mixed.reshape(*batch, *mixed.shape[-2:])
@@ -157,8 +157,8 @@ def torch_instead(query: Tensor, dropout: float) -> str | None:
         return f"the C kernel takes four axes, and here are {query.ndim}"
     if query.dtype != torch.float32:  # such as what a bilinear score makes of it under autocast
         return f"the C kernel takes float32, and here is {query.dtype}"
-    if type(query) not in (Tensor, nn.Parameter) or torch._C._are_functorch_transforms_active():
-        return "the query is no plain tensor"
+    if not untraced(query):
+        return "the C kernel cannot be traced or transformed"
     return None
 
 

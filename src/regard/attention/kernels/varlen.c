@@ -165,20 +165,21 @@ INLINE void panels_of(const struct sequence *of, long i, long count, long start,
     if (*from >= *to) *from = *to = start;
 }
 
-/* Scores of some queries and the keys of whole panels. */
-INLINE void scores(long count, const float *queries, const float *panels, long from, long to,
-                   long start, long width, float *found)
+/* Scores of some queries and the keys of whole panels, the first of which is that of key `base`. */
+INLINE void scores(long count, const float *queries, const float *panels, long base, long from, long to, long start,
+                   long width, float *found)
 {
     for (long j = from; j < to; j += PANEL)
-        product(count, queries, FAR, 1, width, panels + j * width, PANEL, PANEL, found + j - start, ACROSS, 0);
+        product(count, queries, FAR, 1, width, panels + (j - base) * width, PANEL, PANEL, found + j - start, ACROSS, 0);
 }
 
 /* y += x w, over the keys from `from` to `to`, DEPTH at a time, so that errors grow slower. */
-INLINE void add_values(long count, const float *x, const float *w, long from, long to, long start, long columns, float *y)
+INLINE void add_values(long count, const float *x, const float *w, long base, long from, long to, long start, long columns,
+                       float *y)
 {
     enum { DEPTH = 256 };
     for (long j = from; j < to; j += DEPTH)
-        product(count, x + j - start, ACROSS, 1, least(DEPTH, to - j), w + j * columns, columns, columns, y, FAR, 1);
+        product(count, x + j - start, ACROSS, 1, least(DEPTH, to - j), w + (j - base) * columns, columns, columns, y, FAR, 1);
 }
 
 /* Space for each thread, in numbers. */
@@ -193,12 +194,15 @@ static void forward_one(const struct job *job, const struct sequence *of, long k
     long columns = filled(job->values), blocks = (of->queries + MANY - 1) / MANY;
     long begin = blocks * part / job->parts, end = blocks * (part + 1) / job->parts;
     if (begin == end) return;
-    float *panels = space, *values = panels + (of->keys + PANEL - 1) / PANEL * PANEL * job->width;
-    float *queries = values + of->keys * columns, *mixed = queries + (MANY + BUNDLE) * FAR;
+    /* The keys that these queries see. */
+    long base = most(0, begin * MANY + of->low) / PANEL * PANEL, near = most(base, least(of->keys, end * MANY + of->high));
+    float *panels = space, *values = panels + (near - base + PANEL - 1) / PANEL * PANEL * job->width;
+    float *queries = values + (near - base) * columns, *mixed = queries + (MANY + BUNDLE) * FAR;
     float *found = mixed + (MANY + BUNDLE) * FAR;
-    read_panels(job, &job->k, of->batch, kv_head, of->key, of->keys, job->width, panels);
-    for (long j = 0; j < of->keys; j++)
-        read_row(job, place(job, &job->v, of->batch, kv_head, of->key + j), job->values, columns, 1.0f, values + j * columns);
+    read_panels(job, &job->k, of->batch, kv_head, of->key + base, near - base, job->width, panels);
+    for (long j = base; j < near; j++)
+        read_row(job, place(job, &job->v, of->batch, kv_head, of->key + j), job->values, columns, 1.0f,
+                 values + (j - base) * columns);
     for (long head = kv_head * job->group; head < (kv_head + 1) * job->group; head++)
         for (long b = begin; b < end; b++) {
             long first = b * MANY, count = least(MANY, of->queries - first);
@@ -216,7 +220,7 @@ static void forward_one(const struct job *job, const struct sequence *of, long k
                     long rows = least(BUNDLE, count - i), from, to;
                     panels_of(of, first + i, rows, start, last, &from, &to);
                     if (from == to) continue;
-                    scores(rows, queries + i * FAR, panels, from, to, start, job->width, found);
+                    scores(rows, queries + i * FAR, panels, base, from, to, start, job->width, found);
                     for (long r = 0; r < rows; r++) {
                         float *row = found + r * ACROSS, *sum = totals + i + r, *top = tops + i + r;
                         long near, far;
@@ -236,12 +240,14 @@ static void forward_one(const struct job *job, const struct sequence *of, long k
                         memset(row + from - start, 0, (near - from) * sizeof *row);
                         memset(row + far - start, 0, (to - far) * sizeof *row);
                     }
-                    add_values(rows, found, values, from, least(to, last), start, columns, mixed + i * FAR);
+                    add_values(rows, found, values, base, from, least(to, last), start, columns, mixed + i * FAR);
                 }
             }
             for (long r = 0; r < count; r++) {
                 long row = of->query + first + r;
-                float share = totals[r] == 0.0f && tops[r] == -FLT_MAX ? 0.0f : 1.0f / totals[r];
+                long from, to;
+                seen(of, first + r, 0, of->keys, &from, &to);
+                float share = from == to ? 0.0f : 1.0f / totals[r]; /* NaN where all scores are −inf, as softmax has it */
                 write_row(job, (char *)place(job, &job->out, of->batch, head, row), job->values, share, mixed + r * FAR);
                 float *sums = job->sums + 2 * ((of->batch * job->heads + head) * job->positions + row);
                 if (job->sums) sums[0] = tops[r], sums[1] = share;
@@ -298,8 +304,8 @@ static void backward_one(const struct job *job, const struct sequence *of, long 
                     float *some = weights + i * ACROSS, *slope = slopes + i * ACROSS;
                     if (from == to) continue;
                     lowest = least(lowest, from), highest = most(highest, to);
-                    scores(rows, queries + i * FAR, key_panels, from, to, start, job->width, some);
-                    scores(rows, grads + i * FAR, value_panels, from, to, start, job->values, slope);
+                    scores(rows, queries + i * FAR, key_panels, 0, from, to, start, job->width, some);
+                    scores(rows, grads + i * FAR, value_panels, 0, from, to, start, job->values, slope);
                     for (long r = 0; r < rows; r++) {
                         float *weight = some + r * ACROSS, *bent = slope + r * ACROSS;
                         long near, far;
@@ -312,7 +318,7 @@ static void backward_one(const struct job *job, const struct sequence *of, long 
                             bent[j - start] = there ? weight[j - start] * (bent[j - start] - inner[i + r]) : 0.0f;
                         }
                     }
-                    add_values(rows, slope, keys, from, least(to, last), start, wide_keys, to_queries + i * FAR);
+                    add_values(rows, slope, keys, 0, from, least(to, last), start, wide_keys, to_queries + i * FAR);
                 }
                 for (long j = lowest; j < highest; j += TOGETHER) { /* over the queries that see one of these keys */
                     long from = most(0, j - of->high - first) / BUNDLE * BUNDLE;

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.attention.call import Call, by_autocast
-from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels
+from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels, untraced
 from regard.attention.padding import Real
 from regard.attention.reach import Reach
 
@@ -25,11 +25,12 @@ _DTYPES = (torch.float32, torch.bfloat16)
 
 def varlen_cpu_refusal(call: Call, reach: Reach | None, dropout: float) -> str | None:
     """Why the kernel cannot compute a call on a CPU; None if it can."""
-    compiled, query = kernels(), call.query
+    query = call.query
+    if not untraced(query):
+        return "it cannot be traced: not by torch.compile, torch.jit or torch.export, nor by the transforms of torch.func"
+    compiled = kernels()
     if compiled is None:
         return NOT_BUILT
-    if not _plain(query):
-        return "it cannot be traced: not by torch.compile, nor by the transforms of torch.func"
     if not compiled.multiplies_float32:
         return "it needs a CPU with AVX2"
     if dropout:
@@ -48,14 +49,6 @@ def varlen_cpu_refusal(call: Call, reach: Reach | None, dropout: float) -> str |
     if query.ndim > 4 or (query.ndim == 3 and call.groups > 1):
         return f"it takes heads in rows of a batch, and here are {query.ndim} axes"
     return None if reach is None else _reach_refusal(reach, 1 if query.ndim == 2 else query.shape[0])
-
-
-def _plain(query: Tensor) -> bool:
-    return (
-        not torch.compiler.is_compiling()
-        and type(query) in (Tensor, nn.Parameter)
-        and not torch._C._are_functorch_transforms_active()
-    )
 
 
 def _reach_refusal(reach: Reach, rows: int) -> str | None:
