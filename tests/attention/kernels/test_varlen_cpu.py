@@ -244,6 +244,24 @@ def test_it_is_said_which_kernel_runs() -> None:
     assert "not the kernel for variable lengths: it has no dropout" in str(told)
 
 
+def test_bfloat16_is_computed_in_float32_and_rounded_as_torch_rounds() -> None:
+    given = parts(torch.bfloat16)
+    wide = [x.detach().float().requires_grad_() for x in given]
+    found, wanted = attend(*given, causal()), attend(*wide, causal())
+    assert torch.equal(found, wanted.bfloat16())
+    slope = torch.randn(found.shape, dtype=torch.bfloat16)
+    for one, other in zip(
+        torch.autograd.grad(found, given, slope),
+        torch.autograd.grad(wanted, wide, slope.float()),
+        strict=True,
+    ):
+        torch.testing.assert_close(
+            one.float(), other, rtol=2**-7, atol=2**-7
+        )  # the output in between was rounded too
+    given[2].data[0, 0, 0] = torch.nan
+    assert attend(*given, causal())[0, 0].isnan().all()
+
+
 def test_scores_that_overflow_give_nan_as_softmax_does() -> None:
     query, key, value = (x.detach().clone() for x in parts())
     query[0, 0, 3], key[0, 0] = 1e30, -1e30

@@ -74,8 +74,7 @@ static void write_row(const struct job *job, char *to, long width, float factor,
             float one = from[i] * factor;
             uint32_t bits;
             memcpy(&bits, &one, 4);
-            uint32_t near = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-            y[i] = (uint16_t)(one != one ? 0x7fc0 : near);
+            y[i] = (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16); /* NaN stays NaN: its last bits come from bfloat16 */
         }
     } else {
         float *y = (float *)to;
@@ -320,23 +319,10 @@ static void backward_one(const struct job *job, const struct sequence *of, long 
                     }
                     add_values(rows, slope, keys, 0, from, least(to, last), start, wide_keys, to_queries + i * FAR);
                 }
-                for (long j = lowest; j < highest; j += TOGETHER) { /* over the queries that see one of these keys */
+                for (long j = lowest; j < highest; j += TOGETHER) { /* over the bundles of queries that see one of these keys */
                     long from = most(0, j - of->high - first) / BUNDLE * BUNDLE;
                     long to = least(count, j + TOGETHER - 1 - of->low + 1 - first);
                     to = least(count, (to + BUNDLE - 1) / BUNDLE * BUNDLE);
-                    /* Bundles whose panels do not reach these keys have nothing there. */
-                    while (from < to) {
-                        long near, far;
-                        panels_of(of, first + from, least(BUNDLE, count - from), start, last, &near, &far);
-                        if (near < far && near <= j && j < far) break;
-                        from += BUNDLE;
-                    }
-                    while (from < to) {
-                        long before = (to - 1) / BUNDLE * BUNDLE, near, far;
-                        panels_of(of, first + before, least(BUNDLE, count - before), start, last, &near, &far);
-                        if (near < far && near <= j && j < far) break;
-                        to = before;
-                    }
                     if (from >= to) continue;
                     product(TOGETHER, weights + from * ACROSS + j - start, 1, ACROSS, to - from, grads + from * FAR, FAR,
                             wide_values, to_values + j * wide_values, wide_values, 1);
