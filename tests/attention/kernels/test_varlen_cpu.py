@@ -14,7 +14,7 @@ from regard.attention.masks import Mask, causal, lengths, window
 from regard.attention.packed_mask import packed
 from regard.attention.packing import Packing
 from regard.attention.reach import Extent, Reach
-from regard.attention.scores import Cosine, Score
+from regard.attention.scores import Bilinear, Cosine, Score
 from regard.attention.weights import weigh
 
 pytestmark = needs_varlen_in_c
@@ -233,6 +233,21 @@ def test_neither_gradients_nor_autocast_choose_the_kernel() -> None:
         assert torch.equal(attend(*given, mask), with_gradients)
     with torch.autocast("cpu"):
         assert attend(*given, mask).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("score", [None, Cosine(0.3), Bilinear(16, 16)])
+def test_autocast_to_float16_is_computed_in_float32_and_rounded(score: Score | None) -> None:
+    given, mask = parts(), causal() & lengths(N)
+    with torch.autocast("cpu", dtype=torch.float16):
+        found = attend(*given, mask, score=score)
+    assert found.dtype == torch.float16
+    wanted = attend(*given, mask, score=score)
+    torch.testing.assert_close(found.float(), wanted, rtol=0, atol=0.02)
+    slope = torch.randn(wanted.shape)
+    of_found, of_wanted = (torch.autograd.grad(x, given, slope.to(x.dtype)) for x in (found, wanted))
+    for one, other in zip(of_found, of_wanted, strict=True):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, rtol=0.02, atol=0.05)
 
 
 def test_it_is_said_which_kernel_runs() -> None:

@@ -26,7 +26,7 @@ _DTYPES = (torch.float32, torch.bfloat16)
 def varlen_cpu_refusal(call: Call, reach: Reach | None, dropout: float) -> str | None:
     """Why the kernel cannot compute a call on a CPU; None if it can."""
     query = call.query
-    if not untraced(query):
+    if not (untraced(query) and untraced(call.key)):
         return "it cannot be traced: not by torch.compile, torch.jit or torch.export, nor by the transforms of torch.func"
     compiled = kernels()
     if compiled is None:
@@ -97,60 +97,64 @@ def varlen_cpu(
     """softmax(scale · QKᵀ) V, each query over the keys of its sequence; zeros for a query that may look at nothing."""
     shape = query.shape
     query, key, value = by_autocast(query, key, value)
+    given = value.dtype
+    if not (
+        query.dtype == key.dtype == given and given in _DTYPES
+    ):  # autocast to float16, or a score of another dtype
+        query, key, value = query.float(), key.float(), value.float()
     if len(shape) != 4:
         query, key, value = _four_axes(query), _four_axes(key), _four_axes(value)
     query, key, value = _dense(query), _dense(key), _dense(value)
-    rows = query.shape[0]
+    sizes = query.shape[0], query.shape[2], key.shape[2]
     ranges = (
-        _CRanges(None, None, (rows, 0, 0), (-_FAR, _FAR))  # every query sees every key of its row
+        _CRanges(None, None, (sizes[0], 0, 0), (-_FAR, _FAR))  # every query sees every key of its row
         if reach is None
-        else reach.once(("varlen_cpu", rows), lambda: _ranges(reach, rows))
+        else reach.once(("varlen_cpu", sizes), lambda: _ranges(reach, *sizes))
     )
     if value.shape[-1] <= _WIDEST:
         mixed = _attended(query, key, value, ranges, scale)
     else:
         parts = torch.split(value, _WIDEST, dim=-1)
         mixed = torch.cat([_attended(query, key, part, ranges, scale) for part in parts], dim=-1)
+    mixed = mixed if mixed.dtype == given else mixed.to(given)
     return mixed if len(shape) == 4 else mixed.reshape(*shape[:-1], value.shape[-1])
 
 
 def _attended(query: Tensor, key: Tensor, value: Tensor, ranges: _CRanges, scale: float) -> Tensor:
     if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         return _VarlenCPU.apply(query, key, value, ranges, scale)  # type: ignore[no-untyped-call]
-    return _forward(
-        query, key, value, ranges, scale, None
-    )  # the same kernel, without what only a gradient needs
+    # The same kernel, without what only a gradient needs.
+    return _forward(query, key, value, ranges, scale, None)
 
 
 def _four_axes(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "b h n d"]:
     return x if x.ndim == 4 else x.unsqueeze(1) if x.ndim == 3 else x[None, None]
 
 
-def _ranges(reach: Reach, rows: int) -> _CRanges:
-    (low, high), extent = reach.bounded, reach.extent
+def _ranges(reach: Reach, rows: int, queries: int, keys: int) -> _CRanges:
+    low, high = reach.bounded
     band = -_FAR if low is None else low, _FAR if high is None else high
     if reach.packs is None and reach.asking is reach.asked is None:
-        whole = _Span(0, 0, extent.queries, 0, extent.keys)
-        if extent.queries and extent.keys and _within(whole, *band) == whole:
+        whole = _Span(0, 0, queries, 0, keys)
+        if _within(whole, *band) == whole:
             return _CRanges(None, None, (rows, 0, 0), band)
-    spans = [_within(span, *band) for span in _spans(reach, rows)]
+    spans = [_within(span, *band) for span in _spans(reach, rows, queries, keys)]
     spans = [span for span in spans if span.queries > 0 and span.keys > 0]
-    queries = _gaps([(span.row, span.query, span.queries) for span in spans], rows, extent.queries)
-    keys = _gaps([(span.row, span.key, span.keys) for span in spans], rows, extent.keys)
-    counts = len(spans), len(queries), len(keys)
-    return _CRanges(_numbers(spans), _numbers([*queries, *keys]), counts, band)
+    gaps = _gaps([(span.row, span.query, span.queries) for span in spans], rows, queries)
+    key_gaps = _gaps([(span.row, span.key, span.keys) for span in spans], rows, keys)
+    counts = len(spans), len(gaps), len(key_gaps)
+    return _CRanges(_numbers(spans), _numbers([*gaps, *key_gaps]), counts, band)
 
 
-def _spans(reach: Reach, rows: int) -> list[_Span]:
+def _spans(reach: Reach, rows: int, queries: int, keys: int) -> list[_Span]:
     """The sequences of a call."""
     if reach.packs is not None:
-        queries, keys = reach.packs.queries, reach.packs.keys
-        columns = (part.tolist() for part in (queries.starts, queries.lengths, keys.starts, keys.lengths))
+        asking, asked = reach.packs.queries, reach.packs.keys
+        columns = (part.tolist() for part in (asking.starts, asking.lengths, asked.starts, asked.lengths))
         return [_Span(0, *numbers) for numbers in zip(*columns, strict=True)]
-    asking = _real(reach.asking, rows, reach.extent.queries)
-    same = reach.asked is reach.asking and reach.extent.keys == reach.extent.queries
-    asked = asking if same else _real(reach.asked, rows, reach.extent.keys)
-    return [_Span(row, *one, *other) for row, (one, other) in enumerate(zip(asking, asked, strict=True))]
+    looking = _real(reach.asking, rows, queries)
+    seen = looking if reach.asked is reach.asking and keys == queries else _real(reach.asked, rows, keys)
+    return [_Span(row, *one, *other) for row, (one, other) in enumerate(zip(looking, seen, strict=True))]
 
 
 def _real(real: Tensor | Real | None, rows: int, size: int) -> list[tuple[int, int]]:
