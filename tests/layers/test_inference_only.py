@@ -230,6 +230,15 @@ def test_gradients_and_training_are_refused(kind: type[PackedLinear]) -> None:
         linear.train()(x.detach())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_numbers_of_another_width_are_refused(kind: type[PackedLinear], dtype: torch.dtype) -> None:
+    """The C kernels would take their bytes for those of float32."""
+    linear = kind(torch.randn(5, 7), None, best_kernels())
+    with pytest.raises(RegardError, match=r"packed for float32 inputs.*given torch\."):
+        linear(torch.randn(2, 7, dtype=dtype))
+
+
 @pytest.mark.parametrize("kind", [Float32Linear, Int8Linear])
 def test_tracing_is_refused(kind: type[PackedLinear]) -> None:
     linear = kind(torch.randn(5, 7), None, best_kernels())

@@ -68,6 +68,11 @@ class PackedLinear(nn.Module, ABC):
     def forward(self, x: Float[Tensor, "*b in"]) -> Float[Tensor, "*b out"]:
         """The same map at every position."""
         refuse_gradients(self, x)
+        if x.dtype != torch.float32 or not x.is_cpu:
+            raise RegardError(
+                f"{type(self).__name__} is packed for float32 inputs on the CPU, and was given {x.dtype} on {x.device}: give it "
+                "float32, without autocast"
+            )
         return self.rows(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
