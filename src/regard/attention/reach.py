@@ -198,7 +198,9 @@ class Reach:
     def added(self) -> Float[Tensor, "*batch _q _k"] | None:
         """The matrix as what is added to scores: 0, and −inf for pairs that are masked."""
         allowed = self.matrix()
-        return None if allowed is None else torch.zeros((), device=allowed.device).where(allowed, -torch.inf)
+        if allowed is None:
+            return None
+        return torch.zeros((), dtype=torch.float32, device=allowed.device).where(allowed, -torch.inf)
 
     def settled(self) -> "Reach":
         """The same, with what a kernel asks of it worked out once: for calls that share it, step after step.

@@ -8,9 +8,12 @@ import sys
 import pytest
 import torch
 
+from regard.attention.attend import attend
 from regard.attention.kernels import native
+from regard.attention.masks import causal, lengths
 from regard.data.batches import START
 from regard.decoding.search import best, permitted
+from regard.layers.inference_only import Float32Linear, Int8Linear
 
 pytestmark = pytest.mark.skipif(native.kernels() is None, reason="the C kernels are not built")
 
@@ -160,3 +163,33 @@ def test_logits_that_cannot_be_chosen_from_are_not_finite_in_their_own_row(
     assert found[[0, 2]].isfinite().all()
     assert not found[1, 0].isfinite()
     assert 0 <= int(places.min()) <= int(places.max()) < 100
+
+
+def test_the_default_dtype_of_torch_changes_nothing() -> None:
+    """Space that the kernels write to is made for float32."""
+    torch.manual_seed(4)
+    best_kernels = native.kernels()
+    query, key, value = torch.randn(3, 2, 4, 9, 16)
+    weight, x, logits = torch.randn(40, 33), torch.randn(5, 33), torch.randn(3, 500)
+    norm = torch.nn.LayerNorm(33)
+    some = lengths(keys=torch.tensor([9, 4]))
+    grows = query.clone().requires_grad_()
+
+    def run() -> list[torch.Tensor]:
+        found = [attend(query[:, :, :3], key, value, some), attend(query, key, value, causal() & some)]
+        found += torch.autograd.grad(attend(grows, key, value, some).sum(), grows)
+        with torch.no_grad():
+            found += [kind(weight, None, best_kernels)(x) for kind in (Float32Linear, Int8Linear)]
+            found.append(best_kernels.added_norm(x, x, norm))
+            found += best_kernels.leading(logits, 4, first=3)
+        return found
+
+    wanted = run()
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = run()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)

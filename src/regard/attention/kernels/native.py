@@ -68,7 +68,7 @@ class Kernels:
         rows, width = x.shape
         x = x.contiguous()
         bytes_ = torch.empty(rows, width, dtype=torch.int8 if signed else torch.uint8, device="cpu")
-        largest = torch.empty(rows, device="cpu")
+        largest = _floats(rows)
         turn = 128 if signed else 0
         self._quantise(
             x.data_ptr(), rows, width, tiny, turn, rectified, bytes_.data_ptr(), largest.data_ptr()
@@ -85,7 +85,7 @@ class Kernels:
         self, sums: Int[Tensor, "1 n"], scale: Tensor, largest: Float[Tensor, " 1"], bias: Tensor | None
     ) -> Float[Tensor, "1 n"]:
         """sums · scale · largest + bias, of one row of whole numbers."""
-        y = torch.empty(sums.shape, device="cpu")
+        y = _floats(*sums.shape)
         self._finish_whole(
             sums.data_ptr(),
             y.data_ptr(),
@@ -108,7 +108,7 @@ class Kernels:
     ) -> Float[Tensor, "r out"]:
         """The map of each row in whole numbers: quantise, multiply by the weights of `in_panels`, and finish."""
         rows, width = x.shape
-        x, y = x.contiguous(), torch.empty(rows, len(scale), device="cpu")
+        x, y = x.contiguous(), _floats(rows, len(scale))
         space = torch.empty(rows * (2 * width + 11), dtype=torch.uint8, device="cpu")
         self._int8_linear(
             x.data_ptr(), rows, width, tiny, rectified, panels.data_ptr(), len(scale), scale.data_ptr(),
@@ -127,8 +127,8 @@ class Kernels:
     ) -> Float[Tensor, "r {outputs}"]:
         """The map of each row, or of max(row, 0), by the weights of `in_float_panels`."""
         rows, width = x.shape
-        x, y = x.contiguous(), torch.empty(rows, outputs, device="cpu")
-        space = torch.empty(rows * -(-width // 256) * 272, device="cpu")
+        x, y = x.contiguous(), _floats(rows, outputs)
+        space = _floats(rows * -(-width // 256) * 272)
         self._float32_linear(
             x.data_ptr(), rows, width, rectified, panels.data_ptr(), outputs, _address(bias), space.data_ptr(), y.data_ptr()
         )  # fmt: skip
@@ -139,7 +139,7 @@ class Kernels:
     ) -> Float[Tensor, "*b n"]:
         """norm(x + added)."""
         x, added = x.contiguous(), added.contiguous()
-        y, width = torch.empty(x.shape, device="cpu"), x.shape[-1]
+        y, width = _floats(*x.shape), x.shape[-1]
         self._added_norm(
             x.data_ptr(), added.data_ptr(), x.numel() // width, width, norm.weight.data_ptr(), norm.bias.data_ptr(),
             norm.eps, y.data_ptr(),
@@ -158,9 +158,9 @@ class Kernels:
         """softmax(scale · QKᵀ + added) V, for queries that may all look at something."""
         sources, heads, queries, width = query.shape
         keys, values = key.shape[2], value.shape[3]
-        out = torch.empty(sources, queries, heads, values, device="cpu").transpose(1, 2)
+        out = _floats(sources, queries, heads, values).transpose(1, 2)
         pairs = sources * heads * queries * (keys + 1)
-        scratch = torch.empty(2 * pairs, device="cpu")  # scores, and as many places of 32 bits
+        scratch = _floats(2 * pairs)  # scores, and as many places of 32 bits
         scores = scratch.data_ptr()
         places = scores + scratch.element_size() * pairs
         steps_of_added: tuple[int, ...] = (0, 0, 0)
@@ -189,7 +189,7 @@ class Kernels:
         NaN where a row has no probabilities. Where fewer words are possible, −inf of word 0 fills up.
         """
         (rows, words), logits = logits.shape, logits if logits.stride(-1) == 1 else logits.contiguous()
-        found = torch.full((rows, count), -torch.inf, device="cpu")
+        found = _floats(rows, count).fill_(-torch.inf)
         places = torch.zeros(rows, count, dtype=torch.long, device="cpu")
         self._leading(
             logits.data_ptr(),
@@ -254,6 +254,11 @@ def _openmp() -> ctypes.CDLL | None:
         return None
     path = next((line.split(maxsplit=5)[5] for line in maps if "libgomp" in line), None)
     return None if path is None else ctypes.CDLL(path)
+
+
+def _floats(*shape: int) -> Tensor:
+    """Space for float32, whatever torch's default is."""
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
 def untraced(x: Tensor) -> bool:

@@ -250,7 +250,7 @@ class _VarlenCPU(torch.autograd.Function):
     def forward(
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, ranges: _CRanges, scale: float
     ) -> Tensor:
-        sums = torch.empty(*query.shape[:3], 2, device="cpu")
+        sums = torch.empty(*query.shape[:3], 2, dtype=torch.float32, device="cpu")
         mixed = _forward(query, key, value, ranges, scale, sums)
         ctx.save_for_backward(query, key, value, mixed, sums)
         ctx.ranges, ctx.scale = ranges, scale
