@@ -239,6 +239,15 @@ def test_numbers_of_another_width_are_refused(kind: type[PackedLinear], dtype: t
         linear(torch.randn(2, 7, dtype=dtype))
 
 
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(2, 6), (2, 8), (14,), ()])
+def test_vectors_of_another_width_are_refused(kind: type[PackedLinear], shape: tuple[int, ...]) -> None:
+    linear = kind(torch.randn(5, 7), None, best_kernels())
+    with pytest.raises(RegardError, match=r"maps vectors of 7 features"):
+        linear(torch.randn(shape))
+
+
 @pytest.mark.parametrize("kind", [Float32Linear, Int8Linear])
 def test_tracing_is_refused(kind: type[PackedLinear]) -> None:
     linear = kind(torch.randn(5, 7), None, best_kernels())

@@ -73,6 +73,10 @@ class PackedLinear(nn.Module, ABC):
                 f"{type(self).__name__} is packed for float32 inputs on the CPU, and was given {x.dtype} on {x.device}: give it "
                 "float32, without autocast"
             )
+        if x.ndim < 1 or x.shape[-1] != self.in_features:
+            raise RegardError(
+                f"x is {list(x.shape)}, and {type(self).__name__} maps vectors of {self.in_features} features: make them equal"
+            )
         return self.rows(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
