@@ -271,8 +271,15 @@ def untraced(x: Tensor) -> bool:
         and type(x) in (Tensor, nn.Parameter)
         and torch._C._get_tracing_state() is None
         and not torch._C._are_functorch_transforms_active()
-        and forward_ad._current_level < 0
+        and not has_tangent(x)
     )
+
+
+def has_tangent(x: Tensor) -> bool:
+    """Whether a forward-mode derivative of a tensor is wanted."""
+    if forward_ad._current_level < 0:
+        return False
+    return forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def _address(tensor: Tensor | None) -> int | None:

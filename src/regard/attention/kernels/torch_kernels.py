@@ -134,7 +134,8 @@ def small_queries(
 
     For so few queries torch's fused kernel is slower than a C kernel, or than two products and a softmax.
     """
-    if torch_instead(query, dropout) is None and key.dtype == value.dtype == torch.float32:
+    fits = key.dtype == value.dtype == torch.float32 and untraced(key) and untraced(value)
+    if fits and torch_instead(query, dropout) is None:
         if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
             return _SmallQueries.apply(query, key, value, added, scale)  # type: ignore[no-untyped-call]
         return _in_c(

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.attention.call import Call, by_autocast
-from regard.attention.kernels.native import NOT_BUILT, Kernels, kernels, untraced
+from regard.attention.kernels.native import NOT_BUILT, Kernels, has_tangent, kernels, untraced
 from regard.attention.padding import Real
 from regard.attention.reach import Reach
 
@@ -121,7 +121,8 @@ def varlen_cpu(
 
 
 def _attended(query: Tensor, key: Tensor, value: Tensor, ranges: _CRanges, scale: float) -> Tensor:
-    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+    wanted = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+    if wanted or has_tangent(value):  # which the operator refuses
         return _VarlenCPU.apply(query, key, value, ranges, scale)  # type: ignore[no-untyped-call]
     # The same kernel, without what only a gradient needs.
     return _forward(query, key, value, ranges, scale, None)
